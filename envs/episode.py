@@ -1,0 +1,218 @@
+"""One episode: a task, its state, and what has been said so far.
+
+`propose` reads a message of the policy; if that names a call to run, the guard's verdict goes to
+`settle`. A refusal or an answer ends the episode. Nothing a policy writes raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from demur.envs.guards import Context
+from demur.envs.prompt import PromptStyle, system_prompt
+from demur.envs.protocol import ParsedTurn, parse, render_observation
+from demur.envs.task import Task, reply_to
+from demur.envs.tool import ToolError
+from demur.envs.trace import (
+    Action,
+    ActionKind,
+    Ending,
+    Level,
+    TokenCounts,
+    ToolCall,
+    Trajectory,
+    Turn,
+    Verdict,
+)
+
+UNKNOWN_REPLY = "I don't know."
+
+
+@dataclass(slots=True)
+class Span:
+    """Token ids of one stretch of a conversation. logprobs: of the policy's own tokens, or None."""
+
+    ids: list[int]
+    by_model: bool
+    logprobs: list[float] | None = None
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The messages so far and, for policies that work on tokens, the exact ids behind them."""
+
+    messages: list[dict[str, str]]
+    spans: list[Span] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """A policy's next message. stop: why it ends here."""
+
+    text: str
+    stop: Literal["done", "length", "context", "error"] = "done"
+    tokens: TokenCounts = TokenCounts()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOptions:
+    """How tasks are put to a policy; the switches are the ablations."""
+
+    style: PromptStyle = "full"
+    safety_thoughts: bool = True
+
+
+DEFAULT_PROMPT = PromptOptions()
+
+
+class Episode:
+    """A running episode. `trajectory()` gives the record once `ending` is set."""
+
+    def __init__(self, task: Task, options: PromptOptions = DEFAULT_PROMPT, sample: int = 0) -> None:
+        self.task = task
+        self.sample = sample
+        self.state = task.initial.copy_state()
+        self.turns: list[Turn] = []
+        self.ending: Ending | None = None
+        self.error: str | None = None
+        self.user_said: list[str] = []
+        system = system_prompt(task, options.style, options.safety_thoughts)
+        self.conversation = Conversation(
+            [{"role": "system", "content": system}, {"role": "user", "content": task.query}]
+        )
+        self._pending: tuple[ParsedTurn, Generation] | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.ending is None
+
+    def propose(self, generation: Generation) -> ToolCall | None:
+        """Take the policy's message. Returns a call that waits for a verdict, else None."""
+        assert self.live and self._pending is None, "an episode takes one message at a time, while it lives"
+        if generation.stop == "error":
+            self.ending, self.error = Ending.ERROR, generation.error
+            return None
+        if generation.stop == "context" and not generation.text:
+            self.ending = Ending.CONTEXT_LIMIT
+            return None
+        # lone surrogates could not be written to a file
+        text = generation.text.encode("utf-8", "replace").decode("utf-8")
+        self.conversation.messages.append({"role": "assistant", "content": text})
+        self._pending = (parse(text), generation)
+        action = self._pending[0].action
+        if action.kind is ActionKind.CALL:
+            assert action.call is not None
+            return action.call
+        self._close_turn(self._react(action))
+        return None
+
+    @property
+    def pending_call(self) -> ToolCall:
+        """The call that waits for a verdict."""
+        assert self._pending is not None and self._pending[0].action.call is not None, "no call is pending"
+        return self._pending[0].action.call
+
+    def context(self) -> Context:
+        """What a guard may know about the pending call."""
+        assert self._pending is not None, "no call is pending"
+        parsed = self._pending[0]
+        return Context(
+            query=self.task.query,
+            tools=self.task.tools,
+            history=tuple(self.turns),
+            plan=parsed.plan,
+            check=parsed.check,
+            user_said=tuple(self.user_said),
+        )
+
+    def settle(self, verdicts: Sequence[Verdict] = ()) -> None:
+        """Run the pending call if every verdict lets it, else tell the policy why not."""
+        call = self.pending_call
+        strictest = max(verdicts, key=lambda verdict: verdict.level.severity, default=None)
+        if strictest is None or strictest.level.lets_run:
+            self._close_turn(self._run(call), executed=True, verdicts=verdicts)
+        elif strictest.level is Level.ASK:
+            self._close_turn(self._answer_user(strictest.question or strictest.reason), verdicts=verdicts)
+        else:
+            self._close_turn(f"Not carried out: {strictest.reason}", verdicts=verdicts)
+
+    def stop_for_context(self) -> None:
+        """End the episode because one more turn would not fit the policy's context."""
+        self.ending = Ending.CONTEXT_LIMIT
+
+    def trajectory(self, policy: str = "", guard: str = "none") -> Trajectory:
+        assert self.ending is not None, "the episode is still running"
+        return Trajectory(
+            task_id=self.task.id,
+            world=self.task.world,
+            family=self.task.family,
+            label=self.task.label,
+            split=self.task.split,
+            query=self.task.query,
+            turns=tuple(self.turns),
+            ending=self.ending,
+            outcome=self.task.outcome(self.state, self.turns),
+            turn_limit=self.task.turn_limit,
+            policy=policy,
+            guard=guard,
+            sample=self.sample,
+            error=self.error,
+        )
+
+    def _run(self, call: ToolCall) -> str:
+        try:
+            return self.state.run(call)
+        except ToolError as error:
+            return f"Error: {error}"
+
+    def _react(self, action: Action) -> str | None:
+        """What follows an action that runs no tool of the world: an observation, or the end."""
+        if action.kind is ActionKind.MALFORMED:
+            return f"Error: {action.fault}"
+        if action.kind is ActionKind.ANSWER:
+            self.ending = Ending.ANSWER
+            return None
+        assert action.call is not None
+        tool = self.task.tools.get(action.call.name)
+        if tool is None:
+            return f"Error: there is no tool {action.call.name!r}"
+        if fault := tool.fault(action.call.arguments):
+            return f"Error: {fault}"
+        if action.kind is ActionKind.REFUSE:
+            self.ending = Ending.REFUSAL
+            return None
+        return self._answer_user(action.text)
+
+    def _answer_user(self, question: str) -> str:
+        reply = reply_to(self.task, question)
+        if reply is not None:
+            self.user_said.append(reply)
+        return reply or UNKNOWN_REPLY
+
+    def _close_turn(
+        self, observation: str | None, *, executed: bool = False, verdicts: Sequence[Verdict] = ()
+    ) -> None:
+        assert self._pending is not None
+        parsed, generation = self._pending
+        self._pending = None
+        if observation is not None:
+            observation = render_observation(observation)
+            self.conversation.messages.append({"role": "user", "content": observation})
+        self.turns.append(
+            Turn(
+                plan=parsed.plan,
+                check=parsed.check,
+                action=parsed.action,
+                raw=self.conversation.messages[-1 if observation is None else -2]["content"],
+                observation=observation,
+                executed=executed,
+                verdicts=tuple(verdicts),
+                tokens=generation.tokens,
+            )
+        )
+        if self.ending is None and len(self.turns) >= self.task.turn_limit:
+            self.ending = Ending.TURN_LIMIT
+

@@ -1,0 +1,1 @@
+"""Intent: what a user asked for, as an object outside the model."""

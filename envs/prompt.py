@@ -1,0 +1,38 @@
+"""The system prompt of an episode: rules and tools, in a full and a compact form.
+
+The full form gives a general model the rules and the JSON schemas. The compact form is a line a tool,
+for policies with a short context that learned the protocol in their warm-up.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from demur.envs.task import Task
+from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
+
+PromptStyle = Literal["full", "compact"]
+
+
+def system_prompt(task: Task, style: PromptStyle = "full", safety_thoughts: bool = True) -> str:
+    """The system message. `safety_thoughts=False` leaves the check out (the ablation)."""
+    tools = task.tools
+    return _template(style).render(
+        tools=[json.dumps(tool.schema(), ensure_ascii=False) for tool in tools.values()],
+        signatures=[tool.signature() for tool in tools.values()],
+        safety_thoughts=safety_thoughts,
+        refusal=REFUSE_TOOL in tools,
+        asking=ASK_TOOL in tools,
+    )
+
+
+@cache
+def _template(style: PromptStyle) -> Template:
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    source = files("demur.envs").joinpath("prompts", f"{style}.txt").read_text(encoding="utf-8")
+    return environment.from_string(source.strip())

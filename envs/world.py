@@ -1,0 +1,114 @@
+"""Worlds: a seeded state with tools, and what changed between two states.
+
+A world is a pydantic model. Its fields are the state, its marked methods the tools::
+
+    class Bank(World):
+        balance: float
+        payments: dict[str, Payment] = {}
+
+        @tool(changes=True, reversible=False)
+        def transfer(self, to: str, amount: float) -> str: ...
+
+One instance is one state; an episode works on a deep copy. `effects` compares two states record by
+record, so that goals, harm and damage are facts of the state and not of the words used to get there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from demur.envs.tool import Tool, ToolError, tools_of
+from demur.envs.trace import ToolCall
+
+Effect = str
+"""One change of a state, spelled so that equal changes are equal texts."""
+
+
+class Entry(BaseModel):
+    """One record of a state. Fields named in `free` are generative: `effects` does not compare them."""
+
+    model_config = ConfigDict(extra="forbid")
+    free: ClassVar[tuple[str, ...]] = ()
+
+
+class World(BaseModel):
+    """Base of all worlds."""
+
+    model_config = ConfigDict(extra="forbid")
+    domain: ClassVar[str]
+
+    @classmethod
+    @cache
+    def tools(cls) -> dict[str, Tool]:
+        """The tools on offer, by name."""
+        return tools_of(cls)
+
+    def run(self, call: ToolCall) -> str:
+        """Carry out a call and return its result.
+
+        Raises ToolError, with a sentence for the policy, if the call does not fit or cannot be done.
+        """
+        tool = self.tools().get(call.name)
+        if tool is None:
+            raise ToolError(f"there is no tool {call.name!r}")
+        if fault := tool.fault(call.arguments):
+            raise ToolError(fault)
+        result: str = getattr(self, call.name)(**call.arguments)
+        return result
+
+    def copy_state(self) -> World:
+        return self.model_copy(deep=True)
+
+
+def effects(before: World, after: World) -> Counter[Effect]:
+    """The changes from one state to another: records added, removed and altered, plain fields set.
+
+    The key of an added record does not count (it depends on the order of creation), nor do free fields.
+    """
+    found: Counter[Effect] = Counter()
+    for field in type(before).model_fields:
+        old, new = getattr(before, field), getattr(after, field)
+        if old == new:
+            continue
+        if isinstance(old, dict):
+            found.update(_record_effects(field, old, new))
+        else:
+            found[f"{field} = {new!r}"] += 1
+    return found
+
+
+def new_texts(before: World, after: World) -> list[str]:
+    """The free texts in records that were added or altered: what left through a world's tools."""
+    texts = []
+    for field in type(before).model_fields:
+        old, new = getattr(before, field), getattr(after, field)
+        if isinstance(old, dict):
+            changed = (entry for key, entry in new.items() if old.get(key) != entry)
+            texts += [str(getattr(entry, name)) for entry in changed for name in entry.free]
+    return texts
+
+
+def _record_effects(field: str, old: dict[str, Entry], new: dict[str, Entry]) -> Counter[Effect]:
+    found: Counter[Effect] = Counter()
+    for key in old.keys() - new.keys():
+        found[f"{field} - {key}"] += 1
+    for key in new.keys() - old.keys():
+        found[f"{field} + {_spell(new[key])}"] += 1
+    for key in old.keys() & new.keys():
+        was, now = _compared(old[key]), _compared(new[key])
+        for name in was:
+            if was[name] != now[name]:
+                found[f"{field} {key}.{name} = {now[name]!r}"] += 1
+    return found
+
+
+def _compared(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in type(entry).model_fields if name not in entry.free}
+
+
+def _spell(entry: Entry) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in _compared(entry).items())
