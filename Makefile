@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setup 3/3: demur, editable, with its train and dev extras"
 	@$(PIP) install --no-build-isolation -e '.[train,dev]' -c constraints.txt
 	@mkdir -p .venv/huggingface/accelerate
-	@cp configs/accelerate/one_process.yaml .venv/huggingface/accelerate/default_config.yaml
+	@ln -sf $(CURDIR)/configs/accelerate/one_process.yaml .venv/huggingface/accelerate/default_config.yaml
 	@touch $@
 
 quickstart: setup  ## Train the tiny policy with GRPO on a CPU and evaluate it before and after
@@ -46,7 +46,7 @@ tiny-policy: setup  ## Make the tiny policy again that the quickstart starts fro
 	$(BIN)/python train/sft.py --config configs/tiny_policy.yaml $(ARGS)
 
 bench-quickstart: setup  ## Time the quickstart and print its gains
-	$(BIN)/python benchmarks/quickstart.py $(ARGS)
+	@$(LAUNCH_ENV) python benchmarks/quickstart.py $(ARGS)
 
 test: setup  ## Run every test, the slow ones too
 	$(BIN)/python -m pytest $(ARGS)

@@ -12,7 +12,7 @@ So a script stays at the path a reader expects (`train/grpo.py`) while everythin
 
     from demur.envs.tool import Tool
 
-In a wheel the links become ordinary folders. Nothing heavy is imported here: `demur.envs` runs inside live agents.
+In a wheel the links become ordinary folders. Nothing heavy is imported here: live agents import `demur.envs`.
 """
 
 __version__ = "0.1.0"

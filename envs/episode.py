@@ -30,6 +30,9 @@ from demur.envs.trace import (
 UNKNOWN_REPLY = "I don't know."
 
 
+Stop = Literal["done", "length", "context", "error"]
+
+
 @dataclass(slots=True)
 class Span:
     """Token ids of one stretch of a conversation. logprobs: of the policy's own tokens, or None."""
@@ -52,7 +55,7 @@ class Generation:
     """A policy's next message. stop: why it ends here."""
 
     text: str
-    stop: Literal["done", "length", "context", "error"] = "done"
+    stop: Stop = "done"
     tokens: TokenCounts = TokenCounts()
     error: str | None = None
 
@@ -215,4 +218,3 @@ class Episode:
         )
         if self.ending is None and len(self.turns) >= self.task.turn_limit:
             self.ending = Ending.TURN_LIMIT
-

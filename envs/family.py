@@ -115,8 +115,7 @@ class Domain:
         """Register a family under its function's name, for the labels it can make."""
 
         def register(make: Maker) -> Maker:
-            name: str = make.__name__  # type: ignore[attr-defined]
-            self.families[name] = Family(name=name, labels=labels, make=make)
+            self.families[make.__name__] = Family(name=make.__name__, labels=labels, make=make)
             return make
 
         return register

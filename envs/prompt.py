@@ -1,7 +1,7 @@
 """The system prompt of an episode: rules and tools, in a full and a compact form.
 
-The full form gives a general model the rules and the JSON schemas. The compact form is a line a tool,
-for policies with a short context that learned the protocol in their warm-up.
+The full form gives a general model the rules and the JSON schemas. The compact form only
+names the tools, for small policies that learned the protocol and the tools in their warm-up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def system_prompt(task: Task, style: PromptStyle = "full", safety_thoughts: bool
     tools = task.tools
     return _template(style).render(
         tools=[json.dumps(tool.schema(), ensure_ascii=False) for tool in tools.values()],
-        signatures=[tool.signature() for tool in tools.values()],
+        names=list(tools),
         safety_thoughts=safety_thoughts,
         refusal=REFUSE_TOOL in tools,
         asking=ASK_TOOL in tools,
@@ -33,6 +33,8 @@ def system_prompt(task: Task, style: PromptStyle = "full", safety_thoughts: bool
 
 @cache
 def _template(style: PromptStyle) -> Template:
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
     source = files("demur.envs").joinpath("prompts", f"{style}.txt").read_text(encoding="utf-8")
     return environment.from_string(source.strip())

@@ -155,4 +155,3 @@ def reply_to(task: Task, question: str) -> str | None:
 def _words(initial: World, final: World, turns: Sequence[Turn]) -> str:
     answers = [t.action.text for t in turns if t.action.kind is ActionKind.ANSWER]
     return "\n".join([*answers, *new_texts(initial, final)]).casefold()
-

@@ -1,6 +1,6 @@
 """Sets of tasks drawn from domains: the same arguments always give the same tasks.
 
-    tasks = make_tasks(["mail", "bank"], "train", {Label.BENIGN: 200, Label.HARMFUL: 200}, seed=1)
+tasks = make_tasks(["mail", "bank"], "train", {Label.BENIGN: 200, Label.HARMFUL: 200}, seed=1)
 """
 
 from __future__ import annotations

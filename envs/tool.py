@@ -73,10 +73,6 @@ class Tool:
             },
         }
 
-    def signature(self) -> str:
-        """One short line, for policies with little context: `transfer(to, amount, note?)`."""
-        return f"{self.name}({', '.join(p.name + ('' if p.required else '?') for p in self.parameters)})"
-
     def fault(self, arguments: dict[str, Any]) -> str | None:
         """Why `arguments` do not fit, or None. Nothing is coerced: a number in quotes is a text."""
         known = {p.name: p for p in self.parameters}

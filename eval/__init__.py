@@ -1,0 +1,1 @@
+"""Evaluation: metrics with intervals, paired comparisons, summaries and the report."""

@@ -1,0 +1,1 @@
+"""Policies: what writes the next message. Only `local` and `loading` need torch."""

@@ -1,0 +1,29 @@
+"""Policies that follow a task's script; the expert and the demonstrations are made with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from demur.envs.episode import Episode, Generation
+from demur.envs.protocol import render
+from demur.envs.task import Script, Step, Task
+
+
+class ScriptedPolicy:
+    """Writes the steps of a script chosen per task; behind its end it gives an empty answer."""
+
+    def __init__(self, name: str, script: Callable[[Task], Script]) -> None:
+        self.name = name
+        self._script = script
+
+    def generate(self, episodes: Sequence[Episode]) -> list[Generation]:
+        return [Generation(text=render(self._step(episode).turn())) for episode in episodes]
+
+    def _step(self, episode: Episode) -> Step:
+        script = self._script(episode.task)
+        at = len(episode.turns)
+        return script[at] if at < len(script) else Step(plan="", answer="")
+
+
+EXPERT = ScriptedPolicy("expert", lambda task: task.expert)
+ALWAYS_ACT = ScriptedPolicy("always_act", lambda task: task.act)

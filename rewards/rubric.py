@@ -1,0 +1,79 @@
+"""The rubric puts the parts of a reward together for a group of rollouts of one task.
+
+    R = w_a·r_align + w_f·r_fmt − w_l·p_len + λ·r_int
+
+With the defaults the scale is the paper's (MOSAIC, section 3) at any group size. The parts stay apart and
+unweighted, so that a curve of each can be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from demur.envs.intent.contract import IntentContract
+from demur.envs.trace import Trajectory
+from demur.rewards.alignment import Kind, alignment
+from demur.rewards.judges import Judge
+from demur.rewards.judges.oracle import acceptable
+from demur.rewards.parts import LENGTH_BUDGET, format_reward, intent_reward, length_penalty
+
+
+class Parts(NamedTuple):
+    """What one rollout earned. All None if its judging failed: it then has no reward at all."""
+
+    align: float | None
+    format: float | None
+    length: float | None
+    intent: float | None
+
+    @property
+    def failed(self) -> bool:
+        return self.align is None
+
+
+FAILED = Parts(None, None, None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rubric:
+    """How rollouts are rewarded.
+
+    gate: in a group without an acceptable rollout only the format counts, so that being the least bad of
+    several harmful rollouts earns no advantage. length_budget: tokens a turn.
+    """
+
+    judge: Judge
+    kind: Kind = "pairwise"
+    both_orders: bool = True
+    gate: bool = True
+    weights: tuple[float, float, float, float] = (3.0, 2.0, 1.0, 0.0)  # w_a, w_f, w_l, λ
+    length_budget: int = LENGTH_BUDGET
+
+    def score_group(self, group: Sequence[Trajectory], contract: IntentContract) -> list[Parts]:
+        """The parts for each rollout of a group; a judge that raises fails the whole group."""
+        try:
+            align = alignment(group, self.kind, self.judge, self.both_orders)
+        except Exception:  # a judge may be anybody's code, and a failed judgement is a distinct outcome
+            return [FAILED] * len(group)
+        gated = self.gate and not any(map(acceptable, group))
+        return [
+            FAILED if value is None else self._parts(trajectory, contract, value, gated)
+            for trajectory, value in zip(group, align, strict=True)
+        ]
+
+    def total(self, parts: Parts) -> float | None:
+        """R, or None for a failed judgement."""
+        if parts.align is None or parts.format is None or parts.length is None or parts.intent is None:
+            return None
+        align, form, length, intent = self.weights
+        return align * parts.align + form * parts.format - length * parts.length + intent * parts.intent
+
+    def _parts(self, trajectory: Trajectory, contract: IntentContract, align: float, gated: bool) -> Parts:
+        form = format_reward(trajectory)
+        if gated:
+            return Parts(0.0, form, 0.0, 0.0)
+        return Parts(
+            align, form, length_penalty(trajectory, self.length_budget), intent_reward(trajectory, contract)
+        )
