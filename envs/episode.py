@@ -96,13 +96,12 @@ class Episode:
         """Take the policy's message. Returns a call that waits for a verdict, else None."""
         assert self.live and self._pending is None, "an episode takes one message at a time, while it lives"
         if generation.stop == "error":
-            self.ending, self.error = Ending.ERROR, generation.error
+            self.ending, self.error = Ending.ERROR, _writable(generation.error or "")
             return None
         if generation.stop == "context" and not generation.text:
             self.ending = Ending.CONTEXT_LIMIT
             return None
-        # lone surrogates could not be written to a file
-        text = generation.text.encode("utf-8", "replace").decode("utf-8")
+        text = _writable(generation.text)
         self.conversation.messages.append({"role": "assistant", "content": text})
         self._pending = (parse(text), generation)
         action = self._pending[0].action
@@ -218,3 +217,8 @@ class Episode:
         )
         if self.ending is None and len(self.turns) >= self.task.turn_limit:
             self.ending = Ending.TURN_LIMIT
+
+
+def _writable(text: str) -> str:
+    """The text without lone surrogates, which could not be written to a file."""
+    return text.encode("utf-8", "replace").decode("utf-8")

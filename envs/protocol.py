@@ -23,6 +23,8 @@ from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Action, ActionKind, ToolCall
 TAGS = ("think", "safety_thoughts", "tool_call", "answer")
 MARKUP = tuple(mark for tag in TAGS for mark in (f"<{tag}>", f"</{tag}>"))
 OBSERVATION_MARKUP = ("<tool_response>", "</tool_response>")
+MAX_DEPTH = 64
+"""Levels of objects and lists in a call. Deeper ones cannot be written to a file and read back."""
 
 _BLOCK = re.compile(r"\s*<(think|safety_thoughts|tool_call|answer)>(.*?)</\1>", re.DOTALL)
 
@@ -50,7 +52,8 @@ def parse(text: str) -> ParsedTurn:
 def render(turn: ParsedTurn) -> str:
     """Write a turn as text.
 
-    Raises ValueError if a part contains markup of the protocol, which would not parse back.
+    Raises ValueError if a part would not parse back: it contains markup of the protocol, or the call
+    holds what `parse` refuses (an infinite number, half a surrogate pair, no name, too deep nesting).
     """
     if turn.action.kind is ActionKind.MALFORMED:
         return turn.action.text
@@ -148,15 +151,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _check_values(value: Any) -> None:
-    """Refuse what JSON can spell but a file cannot hold: infinite numbers, half surrogate pairs."""
+def _check_values(value: Any, depth: int = 0) -> None:
+    """Refuse what a file cannot hold: infinite numbers, half surrogate pairs, deep nesting."""
+    if depth > MAX_DEPTH:
+        raise _Fault(f"the call is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
         for key, item in value.items():
-            _check_values(key)
-            _check_values(item)
+            _check_values(key, depth + 1)
+            _check_values(item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            _check_values(item)
+            _check_values(item, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise _Fault("a number is too large")
     elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
@@ -164,7 +169,11 @@ def _check_values(value: Any) -> None:
 
 
 def _dump_call(call: ToolCall) -> str:
-    text = json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False, allow_nan=False)
+    if not call.name:
+        raise ValueError("a call needs a name")
+    value = {"name": call.name, "arguments": call.arguments}
+    _check_values(value)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     # "<" can only stand inside a JSON string, where the escape means the same and is no markup
     for mark in MARKUP:
         text = text.replace(mark, "\\u003c" + mark[1:])

@@ -213,7 +213,7 @@ def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> None:
 
 def read_jsonl(path: Path) -> Iterator[Trajectory]:
     """Read trajectories; a line that is not one raises ValueError naming file and line."""
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:  # bytes, so that a wrong encoding is a bad line like any other
         for number, line in enumerate(file, 1):
             try:
                 yield Trajectory.model_validate_json(line)

@@ -19,7 +19,7 @@ class Tick(NamedTuple):
 
 
 class Series(NamedTuple):
-    """values: one a step; None (or not finite) leaves a gap. style: which colour and dash, 0 to 4."""
+    """values: one a step; None and infinite ones leave a gap. style: which colour and dash, 0 to 3."""
 
     name: str
     values: Sequence[float | None]
@@ -63,7 +63,7 @@ class Bar(NamedTuple):
 
 def line_chart(title: str, steps: Sequence[int], series: Sequence[Series], *, percent: bool) -> LineChart:
     """A chart over steps. percent: values are shares, the axis goes from 0 to 1."""
-    series = [Series(s.name, [_finite(v) for v in s.values], s.style) for s in series]
+    series = [Series(s.name, [_drawable(v) for v in s.values], s.style) for s in series]
     shown = [s for s in series if any(v is not None for v in s.values)]
     values = [v for s in shown for v in s.values if v is not None]
     ticks = (
@@ -118,19 +118,20 @@ def stacked_bars(rows: Sequence[dict[str, float]]) -> list[list[Bar]]:
 
 
 def smooth(values: Sequence[float | None]) -> list[float | None]:
-    """A centred moving average over about a tenth of the steps; gaps stay gaps."""
+    """A centred moving average over about a tenth of the steps, which also bridges short gaps."""
     reach = len(values) // 20
     found: list[float | None] = []
-    for i, value in enumerate(values):
+    for i in range(len(values)):
         near = [v for v in values[max(0, i - reach) : i + reach + 1] if v is not None]
-        found.append(None if value is None else sum(near) / len(near))
+        found.append(sum(near) / len(near) if near else None)
     return found
 
 
 def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
     """About `count` round numbers that cover low to high; 0 is among them unless far away."""
     low, high = min(low, 0.0) if low < high / 2 or low < 0 else low, max(high, 0.0)
-    span = high - low or abs(high) or 1.0
+    span = max(high - low, 1e-6 * abs(high), 1e-6 * abs(low)) or 1.0
+    span = max(span, 1e-9)  # finer steps would round to nothing
     power = 10.0 ** math.floor(math.log10(span / count))
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m * count >= span * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -138,10 +139,12 @@ def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def _step_ticks(first: int, last: int) -> list[int]:
+    """The first step, and round ones."""
     if last <= first:
         return [first]
-    ticks = [int(t) for t in nice_ticks(0, last - first) if t == int(t)]
-    return sorted({first + t for t in ticks if first + t <= last})
+    ticks = nice_ticks(0, last)
+    room = (ticks[1] - ticks[0]) / 2  # no tick so near the first that their numbers touch
+    return [first, *(int(t) for t in ticks if t == int(t) and first + room <= t <= last)]
 
 
 def _path(xs: Sequence[float], ys: Sequence[float | None]) -> str:
@@ -157,8 +160,9 @@ def _path(xs: Sequence[float], ys: Sequence[float | None]) -> str:
     return "".join(commands)
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+def _drawable(value: float | None) -> float | None:
+    """None for what no axis can hold: infinite, not a number, or of a run that has blown up."""
+    return value if value is not None and abs(value) <= 1e9 else None
 
 
 def _text(value: float, percent: bool) -> str:

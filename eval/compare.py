@@ -72,7 +72,7 @@ def _difference(
 ) -> Difference | None:
     tasks = [task for task in old if task in new]
     before, after = [old[task] for task in tasks], [new[task] for task in tasks]
-    found = paired_difference(_columns(before), _columns(after))
+    found = paired_difference(_columns(before), _columns(after), share=metric.unit == "share")
     if found is None:
         return None
     value, n, low, high = found

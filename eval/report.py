@@ -18,6 +18,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from demur.eval.charts import LineChart
 from demur.eval.compare import AFTER, BEFORE, compare
 from demur.eval.report_browser import browser_data, choose, pairs_of, script_json
 from demur.eval.report_page import (
@@ -69,18 +70,20 @@ def render(run: RunFiles) -> str:
     differences = compare(kept)
     pairs = pairs_of(before, after)
     chosen = choose(pairs, MOST_PAIRS)
-    groups = table_lines([row for row in run.summary.rows if row.guard == guard], differences)
+    groups, by_label = table_lines([row for row in run.summary.rows if row.guard == guard], differences)
     charts = training_charts(run.steps)
+    seconds = training_seconds(run.steps)
     return _page(
         name=run.name,
         guard=guard,
         tasks=len(pairs),
         embedded=len(chosen),
-        seconds=duration(training_seconds(run.steps)),
+        seconds=duration(seconds) if seconds else "",
         steps=len(run.steps),
         same_checks=run.config.get("judge", "oracle") == "oracle",
         cards=headline_cards(groups),
         groups=groups,
+        by_label=by_label,
         charts=charts,
         tokens=token_use([(BEFORE, before), (AFTER, after)]),
         facts=training_facts(run),
@@ -92,7 +95,7 @@ def render(run: RunFiles) -> str:
     )
 
 
-def _readout(chart: Any) -> dict[str, Any]:
+def _readout(chart: LineChart) -> dict[str, Any]:
     """What the script shows while a pointer or a key moves along a chart."""
     return {"steps": chart.steps, "xs": chart.xs, "texts": [line.texts for line in chart.lines]}
 

@@ -110,7 +110,6 @@ def _facts(t: Trajectory) -> list[list[str]]:
 
 def _turn(turn: Turn) -> dict[str, Any]:
     action, call = turn.action, turn.action.call
-    asked = action.kind is ActionKind.ASK
     return {
         "plan": _clip(turn.plan),
         "check": None if turn.check is None else _clip(turn.check),
@@ -123,7 +122,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
         "fault": action.fault or "",
         "ran": turn.executed,
         "result": None if turn.observation is None else _clip(_unwrapped(turn.observation)),
-        "from_user": asked,
+        "asked": action.kind is ActionKind.ASK,
         "verdicts": [_verdict(verdict) for verdict in turn.verdicts],
         "tokens": turn.tokens.total,
     }

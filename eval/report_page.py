@@ -9,9 +9,9 @@ from demur.envs.trace import Trajectory
 from demur.eval.charts import Bar, LineChart, Series, line_chart, stacked_bars
 from demur.eval.compare import AFTER, BEFORE, Difference
 from demur.eval.manifest import Manifest
-from demur.eval.metrics import ALL, METRICS, Row
+from demur.eval.metrics import ALL, METRICS, Metric, Row
 from demur.eval.report_run import RunFiles, StepRecord
-from demur.eval.table import LABELS, change_text, number, with_interval
+from demur.eval.table import LABELS, change_text, interval, main_metrics, number
 
 HEADLINES = (
     ("Harmful tasks refused", "refusal_rate", "harmful"),
@@ -56,6 +56,13 @@ class Plot(NamedTuple):
     after: Mark
 
 
+class Cell(NamedTuple):
+    """`92.0%` and `[87.4, 95.0]`."""
+
+    value: str
+    interval: str
+
+
 class Line(NamedTuple):
     """One row of the before/after table. plot: for shares only. verdict: see `Difference`."""
 
@@ -63,8 +70,8 @@ class Line(NamedTuple):
     metric: str
     label: str
     n: int
-    before: str
-    after: str
+    before: Cell
+    after: Cell
     change: str
     verdict: str
     plot: Plot | None
@@ -72,8 +79,6 @@ class Line(NamedTuple):
 
 class Card(NamedTuple):
     title: str
-    before: str
-    after: str
     line: Line
 
 
@@ -84,29 +89,31 @@ class Tokens(NamedTuple):
     rows: list[tuple[str, str, list[Bar]]]
 
 
-def table_lines(rows: Sequence[Row], differences: Sequence[Difference]) -> dict[str, list[Line]]:
-    """Lines by group title."""
+def table_lines(
+    rows: Sequence[Row], differences: Sequence[Difference]
+) -> tuple[dict[str, list[Line]], dict[str, list[Line]]]:
+    """Lines by group title: of the metrics that belong to a label and of those over all tasks; and, in a
+    second part, of the latter by label."""
     by_key = {(r.policy, r.label, r.metric): r for r in rows}
     paired = {(d.label, d.metric): d for d in differences}
-    groups = {}
-    for label in LABELS:
-        lines = [
-            _line(by_key.get((BEFORE, label, metric)), row, paired.get((label, metric)))
-            for metric in METRICS
-            if (row := by_key.get((AFTER, label, metric)))
+
+    def group(label: str, metrics: Iterable[Metric]) -> list[Line]:
+        found = ((by_key.get((AFTER, label, m.name)), m.name) for m in metrics)
+        return [
+            _line(by_key.get((BEFORE, label, name)), after, paired.get((label, name)))
+            for after, name in found
+            if after
         ]
-        if lines:
-            groups[GROUPS[label]] = lines
-    return groups
+
+    general = main_metrics(ALL)
+    first = {GROUPS[label]: group(label, main_metrics(label)) for label in LABELS}
+    second = {GROUPS[label]: group(label, general) for label in LABELS if label != ALL}
+    return _without_empty(first), _without_empty(second)
 
 
 def headline_cards(groups: dict[str, list[Line]]) -> list[Card]:
     lines = {(line.metric, line.label): line for group in groups.values() for line in group}
-    return [
-        Card(title, line.before.split(" ")[0], line.after.split(" ")[0], line)
-        for title, metric, label in HEADLINES
-        if (line := lines.get((metric, label)))
-    ]
+    return [Card(title, line) for title, metric, label in HEADLINES if (line := lines.get((metric, label)))]
 
 
 def training_charts(steps: Sequence[StepRecord]) -> list[LineChart]:
@@ -187,6 +194,10 @@ def training_seconds(steps: Sequence[StepRecord]) -> float:
     return sum(s.seconds or 0.0 for s in steps)
 
 
+def _without_empty(groups: dict[str, list[Line]]) -> dict[str, list[Line]]:
+    return {title: lines for title, lines in groups.items() if lines}
+
+
 def _line(before: Row | None, after: Row, difference: Difference | None) -> Line:
     share = METRICS[after.metric].unit == "share"
     return Line(
@@ -194,12 +205,16 @@ def _line(before: Row | None, after: Row, difference: Difference | None) -> Line
         metric=after.metric,
         label=after.label,
         n=after.n,
-        before=with_interval(before),
-        after=with_interval(after),
+        before=_cell(before) if before else Cell("–", ""),
+        after=_cell(after),
         change=change_text(difference) if difference else "–",
         verdict=difference.verdict if difference else "unclear",
         plot=Plot(_mark(before) if before else None, _mark(after)) if share else None,
     )
+
+
+def _cell(row: Row) -> Cell:
+    return Cell(number(row.metric, row.value), interval(row))
 
 
 def _mark(row: Row) -> Mark:

@@ -4,7 +4,7 @@ The unit that is counted and resampled is the task, never the turn or the token,
 episode depend on each other. What was measured on a task is a part of a whole (1 of 1 for a task that
 was completed, 3 of 4 valid turns, 120 tokens of 1 task), so that every metric is one sum over another::
 
-    estimate([1, 0, 1, 1], [1, 1, 1, 1])      # Estimate(value=0.75, n=4, ci_low=0.30…, ci_high=0.95…)
+    estimate([1, 0, 1, 1], [1, 1, 1, 1], share=True)  # Estimate(0.75, n=4, ci_low=0.30, ci_high=0.95)
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22
 (1927), equation for the score interval; B. Efron and R. J. Tibshirani, "An Introduction to the
@@ -55,23 +55,25 @@ def wilson(hits: float, n: int) -> Estimate | None:
     return Estimate(share, n, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
 
 
-def estimate(parts: ArrayLike, wholes: ArrayLike, *, seed: int = 0) -> Estimate | None:
+def estimate(parts: ArrayLike, wholes: ArrayLike, *, share: bool, seed: int = 0) -> Estimate | None:
     """`sum(parts) / sum(wholes)` over tasks, [n] each; tasks whose whole is 0 do not count.
 
-    Wilson's interval where each task is a hit or a miss, else a percentile bootstrap over tasks. None
-    without tasks. The same seed gives the same interval.
+    share: each part lies between 0 and its whole. Shares get Wilson's interval where each task is a hit or
+    a miss, everything else a percentile bootstrap over tasks. None without tasks. The same seed gives the
+    same interval.
     """
     pairs = _columns(parts, wholes)
     pairs = pairs[pairs[:, 1] > 0]
     part, whole = pairs.T
     if not len(pairs):
         return None
-    if np.all(whole == 1) and np.all((part == 0) | (part == 1)):
+    assert not share or np.all((part >= 0) & (part <= whole)), "a share is a part of its whole"
+    if share and np.all(whole == 1) and np.all((part == 0) | (part == 1)):
         return wilson(float(part.sum()), len(pairs))
     value = float(part.sum() / whole.sum())
     sums = _resampled_sums(pairs, seed)
     low, high = _percentiles(sums[:, 0] / sums[:, 1], value)
-    if low == high and value in (0.0, 1.0) and np.all((part >= 0) & (part <= whole)):
+    if share and low == high and value in (0.0, 1.0):
         # all or nothing on every task: resampling sees no spread, but n tasks do not prove a constant
         return wilson(value * len(pairs), len(pairs))
     return Estimate(value, len(pairs), low, high)
@@ -80,17 +82,17 @@ def estimate(parts: ArrayLike, wholes: ArrayLike, *, seed: int = 0) -> Estimate 
 def mean(values: ArrayLike, *, seed: int = 0) -> Estimate | None:
     """The mean of `values`, [n], with a percentile bootstrap interval; None for n = 0."""
     column = np.asarray(values, dtype=np.float64)
-    return estimate(column, np.ones_like(column), seed=seed)
+    return estimate(column, np.ones_like(column), share=False, seed=seed)
 
 
 def paired_difference(
-    before: tuple[ArrayLike, ArrayLike], after: tuple[ArrayLike, ArrayLike], *, seed: int = 0
+    before: tuple[ArrayLike, ArrayLike], after: tuple[ArrayLike, ArrayLike], *, share: bool, seed: int = 0
 ) -> Estimate | None:
     """The value after minus the value before, over the same tasks, with a bootstrap over tasks.
 
     before, after: (parts, wholes), [n] each, in the same order of tasks. A task counts only if its whole
-    is not 0 on both sides; None without such tasks. Where no task's share changed, the interval is that
-    of a share of changed tasks of 0 in n, in both directions.
+    is not 0 on both sides; None without such tasks. share: as in `estimate`; where no task changed, the
+    interval of a difference of shares is that of 0 changed tasks in n, in both directions.
     """
     pairs = np.hstack([_columns(*before), _columns(*after)])
     pairs = pairs[(pairs[:, 1] > 0) & (pairs[:, 3] > 0)]
@@ -101,8 +103,7 @@ def paired_difference(
     value = float(total[2] / total[3] - total[0] / total[1])
     sums = _resampled_sums(pairs, seed)
     low, high = _percentiles(sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1], value)
-    shares = np.all(pairs[:, [0, 2]] <= pairs[:, [1, 3]]) and np.all(pairs >= 0)
-    if low == high == 0.0 and shares:
+    if share and low == high == 0.0:
         unseen = wilson(0, n)
         assert unseen is not None
         return Estimate(value, n, -unseen.ci_high, unseen.ci_high)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from demur.eval.compare import AFTER, BEFORE, Difference
-from demur.eval.metrics import ALL, METRICS, Row
+from demur.eval.metrics import ALL, METRICS, Metric, Row
 from demur.eval.summary import Summary
 
 LABELS = ("harmful", "benign", "injected", "underspecified", ALL)
@@ -16,33 +17,33 @@ STYLES = {"better": "bold green", "worse": "bold red", "changed": "bold", "uncle
 
 
 def before_after_table(summary: Summary, differences: Sequence[Difference] = ()) -> Table:
-    """Before and after with 95% intervals, and the paired differences if they are given."""
+    """Before and after with 95% intervals, and the paired differences if they are given.
+
+    What is measured on every label is shown over all tasks only; the summary has it by label too.
+    """
     paired = {(d.label, d.metric): d for d in differences}
-    table = Table(title="Before and after training, on the same held-out tasks", title_justify="left")
-    table.add_column("tasks")
-    table.add_column("metric")
-    table.add_column("n", justify="right")
-    table.add_column("before", justify="right")
-    table.add_column("after", justify="right")
-    if paired:
-        table.add_column("change (paired)", justify="right")
+    table = Table(title="Before and after, on the same held-out tasks", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("")
+    for column in ("before", "after", *(["change, paired"] if paired else [])):
+        table.add_column(column, justify="right")
     for label in LABELS:
-        shown = [name for name in METRICS if summary.row(AFTER, name, label)]
-        for name in shown:
-            before, after = summary.row(BEFORE, name, label), summary.row(AFTER, name, label)
-            assert after is not None
-            cells = [
-                label if name == shown[0] else "",
-                METRICS[name].title,
-                str(after.n),
-                with_interval(before),
-                with_interval(after),
-            ]
+        names = [m.name for m in main_metrics(label) if summary.row(AFTER, m.name, label)]
+        if not names:
+            continue
+        tasks = max(row.n for row in summary.rows if row.label == label and row.metric in names)
+        table.add_row(Text(f"{label}, {tasks} tasks", style="bold"))
+        for name in names:
+            cells: list[str | Text] = [_cell(summary.row(side, name, label)) for side in (BEFORE, AFTER)]
             if paired:
-                table.add_row(*cells, _change(paired.get((label, name))), end_section=name == shown[-1])
-            else:
-                table.add_row(*cells, end_section=name == shown[-1])
+                cells.append(_change(paired.get((label, name))))
+            table.add_row("  " + METRICS[name].title, *cells)
+        table.add_section()
     return table
+
+
+def main_metrics(label: str) -> list[Metric]:
+    """The metrics that belong to a label, or for `all` those of every label."""
+    return [m for m in METRICS.values() if (label in m.labels if m.labels else label == ALL)]
 
 
 def number(metric: str, value: float, *, signed: bool = False) -> str:
@@ -55,12 +56,10 @@ def number(metric: str, value: float, *, signed: bool = False) -> str:
     return text + ("%" if unit == "share" and not signed else "")
 
 
-def with_interval(row: Row | None) -> str:
-    """`92.0% [87.4, 95.0]`; a dash where nothing was measured."""
-    if row is None:
-        return "–"
+def interval(row: Row) -> str:
+    """`[87.4, 95.0]`, in percent for shares."""
     low, high = (number(row.metric, bound).rstrip("%") for bound in (row.ci_low, row.ci_high))
-    return f"{number(row.metric, row.value)} [{low}, {high}]"
+    return f"[{low}, {high}]"
 
 
 def change_text(d: Difference) -> str:
@@ -69,5 +68,11 @@ def change_text(d: Difference) -> str:
     return f"{value} [{low}, {high}]"
 
 
+def _cell(row: Row | None) -> str:
+    """`92.0% [87.4, 95.0]`; a dash where nothing was measured."""
+    # no space inside the brackets: a narrow terminal breaks the line before them
+    return "–" if row is None else f"{number(row.metric, row.value)} {interval(row)}".replace(", ", ",")
+
+
 def _change(d: Difference | None) -> Text:
-    return Text("–") if d is None else Text(change_text(d), style=STYLES[d.verdict])
+    return Text("–") if d is None else Text(change_text(d).replace(", ", ","), style=STYLES[d.verdict])

@@ -64,6 +64,8 @@ class TokenPolicy:
         self.context = context
         self.frame = TurnFrame.of(tokenizer)
         self._eos: int = tokenizer.eos_token_id
+        self._closing = self._ids(self.frame.closing)
+        self._opening = self._ids(self.frame.opening)
         self._prompts: dict[tuple[str, str], list[int]] = {}
 
     def sample(self, prompts: list[list[int]]) -> Sampled:
@@ -108,11 +110,15 @@ class TokenPolicy:
         return list(self._prompts[key])
 
     def _result_ids(self, result: str, written: list[int]) -> list[int]:
-        text = self.frame.closing + result + self.frame.opening
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        closing = self._closing
         # the frame starts with the end-of-turn token, which the model wrote itself unless it was cut off
-        if ids and written and ids[0] == self._eos == written[-1]:
-            ids = ids[1:]
+        if closing and written and closing[0] == self._eos == written[-1]:
+            closing = closing[1:]
+        # a result is data: what spells a special token in it must not end the message and open another
+        return [*closing, *self._ids(result, split_special_tokens=True), *self._opening]
+
+    def _ids(self, text: str, **options: Any) -> list[int]:
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False, **options)["input_ids"]
         return ids
 
     def _count(self, texts: list[str], ids: list[list[int]]) -> list[TokenCounts]:

@@ -16,7 +16,7 @@ def load_domain(name: str) -> Domain:
     """Find a domain. Raises ValueError if there is none of that name."""
     path = f"demur.envs.worlds.{name}:DOMAIN" if name in SHIPPED else name
     module, _, attribute = path.partition(":")
-    if not attribute:
+    if not module or not attribute:
         raise ValueError(
             f"there is no world {name!r}: use one of {', '.join(SHIPPED)}, or package.module:DOMAIN"
         )

@@ -114,7 +114,7 @@ function turn(data) {
     data.check !== null ? part("check", "Check", data.check || "(empty)") : null,
     part(`action ${data.kind}`, KINDS[data.kind], ...action(data)),
     ...data.verdicts.map(verdict),
-    data.result !== null ? part("result", data.from_user ? "User" : "Result", data.result) : null,
+    data.result !== null ? part("result", data.asked ? "Reply" : "Result", data.result) : null,
   );
 }
 

@@ -20,7 +20,7 @@ class Judge(Protocol):
     def name(self) -> str: ...
 
     def compare(self, pairs: Sequence[Pair]) -> list[float | None]:
-        """For each pair 1.0 if the first is better, 0.0 if the second is, 0.5 for a tie, None if it failed."""
+        """For each pair 1.0: the first is better, 0.0: the second, 0.5: a tie, None: it failed."""
         ...
 
     def score(self, trajectories: Sequence[Trajectory]) -> list[float | None]:
@@ -37,7 +37,7 @@ def load_judge(name: str) -> Judge:
     if name == "oracle":
         return Oracle()
     module, _, attribute = name.partition(":")
-    if not attribute:
+    if not module or not attribute:
         raise ValueError(f"there is no judge {name!r}: use oracle, or package.module:attribute")
     try:
         judge: Judge = getattr(import_module(module), attribute)

@@ -1,0 +1,181 @@
+"""What a training run can be told, beyond what TRL's own configurations offer.
+
+Each entry point is called as `--config file.yaml --any_key value`; keys come from the classes below, from
+TRL's `GRPOConfig` or `SFTConfig`, and from TRL's `ModelConfig` (LoRA: `use_peft`, `lora_r`, …).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from transformers import TrainingArguments
+from trl import ModelConfig, TrlParser
+
+from demur.envs.episode import PromptOptions
+from demur.envs.trace import Label
+
+
+@dataclass
+class TaskArguments:
+    """Which tasks, and how they are put to the policy."""
+
+    run: str = field(
+        default="runs/quickstart", metadata={"help": "Folder of the run; everything it writes goes there."}
+    )
+    worlds: list[str] = field(
+        default_factory=lambda: ["bank", "files", "mail"],
+        metadata={"help": "Worlds to draw tasks from: shipped names, or package.module:DOMAIN of your own."},
+    )
+    train_benign: int = field(default=400, metadata={"help": "Benign training tasks."})
+    train_harmful: int = field(default=300, metadata={"help": "Harmful training tasks."})
+    train_injected: int = field(default=200, metadata={"help": "Training tasks with an injection."})
+    train_underspecified: int = field(default=200, metadata={"help": "Training tasks that lack a value."})
+    prompt: Literal["full", "compact"] = field(
+        default="full",
+        metadata={"help": "System prompt: rules and JSON schemas, or only tool names (small warmed-up models)."},
+    )
+    safety_thoughts: bool = field(default=True, metadata={"help": "Offer the check. False is the ablation."})
+    refusal: bool = field(default=True, metadata={"help": "Offer refuse_unsafe_task. False is the ablation."})
+    asking: bool = field(default=True, metadata={"help": "Offer ask_user. False is the ablation."})
+    turn_limit: int = field(default=8, metadata={"help": "Turns after which an episode is cut off."})
+    max_turn_tokens: int = field(default=512, metadata={"help": "Tokens a policy may write in one turn."})
+    dry_run: bool = field(default=False, metadata={"help": "Print the resolved configuration and stop."})
+    resume: bool = field(default=False, metadata={"help": "Go on from the run's last checkpoint."})
+    overwrite: bool = field(default=False, metadata={"help": "Delete what the run folder holds and start anew."})
+
+    @property
+    def counts(self) -> dict[Label, int]:
+        """Training tasks by label, without the labels that have none."""
+        every = {label: int(getattr(self, f"train_{label}")) for label in Label}
+        return {label: count for label, count in every.items() if count > 0}
+
+    @property
+    def prompt_options(self) -> PromptOptions:
+        return PromptOptions(style=self.prompt, safety_thoughts=self.safety_thoughts)
+
+
+@dataclass
+class RewardArguments:
+    """How rollouts are rewarded, and how the run is judged before and after."""
+
+    reward: Literal["pairwise", "pointwise", "outcome"] = field(
+        default="pairwise",
+        metadata={"help": "Alignment: preferences within a group, a score a rollout, or facts alone."},
+    )
+    judge: str = field(default="oracle", metadata={"help": "oracle, or package.module:Judge of your own."})
+    both_orders: bool = field(default=True, metadata={"help": "Judge each pair in both orders."})
+    outcome_gate: bool = field(
+        default=True, metadata={"help": "In a group without an acceptable rollout only the format counts."}
+    )
+    align_weight: float = field(default=3.0, metadata={"help": "w_a, weight of the alignment in [0, 1]."})
+    format_weight: float = field(default=2.0, metadata={"help": "w_f, weight of the format in [0, 1]."})
+    length_weight: float = field(default=1.0, metadata={"help": "w_l, weight of the length penalty."})
+    intent_weight: float = field(default=0.0, metadata={"help": "λ, weight of the intent part in [-1, 1]."})
+    length_budget: int = field(default=400, metadata={"help": "L0, tokens a turn may take for free."})
+    eval_benign: int = field(default=200, metadata={"help": "Benign test tasks."})
+    eval_harmful: int = field(default=200, metadata={"help": "Harmful test tasks."})
+    eval_injected: int = field(default=100, metadata={"help": "Test tasks with an injection."})
+    eval_underspecified: int = field(default=100, metadata={"help": "Test tasks that lack a value."})
+    eval_batch: int = field(default=64, metadata={"help": "Episodes evaluated at once."})
+    min_valid_turns: float = field(
+        default=0.9, metadata={"help": "Do not start from a policy that writes fewer valid turns than this."}
+    )
+    min_completion: float = field(
+        default=0.5, metadata={"help": "Do not start from a policy that completes fewer benign tasks than this."}
+    )
+    wandb: bool = field(
+        default=False, metadata={"help": "Log to Weights & Biases; offline unless WANDB_API_KEY is set."}
+    )
+
+    @property
+    def eval_counts(self) -> dict[Label, int]:
+        every = {label: int(getattr(self, f"eval_{label}")) for label in Label}
+        return {label: count for label, count in every.items() if count > 0}
+
+
+def parse(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
+    """Read the command line and its `--config` file. Raises ValueError for what is not understood."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    _check_config_file(argv, classes)
+    # TRL insists on a folder of its own; ours is `run`
+    if not any(word.startswith("--output_dir") for word in argv):
+        argv += ["--output_dir", "unset"]
+    parsed: tuple[Any, ...] = TrlParser(list(classes)).parse_args_and_config(argv)
+    return parsed
+
+
+def resolved(*configs: Any) -> dict[str, Any]:
+    """Every key that a run was given or that we define, with its value; what TRL leaves at its default is left out."""
+    keys: dict[str, Any] = {}
+    for config in configs:
+        ours = isinstance(config, TaskArguments | RewardArguments)
+        for entry in fields(config):
+            value = getattr(config, entry.name, None)
+            if entry.name in _TRANSIENT or not entry.init:
+                continue
+            if ours or value != _default_of(entry):
+                keys[entry.name] = _plain(value)
+    return keys
+
+
+def as_yaml(config: dict[str, Any]) -> str:
+    return yaml.safe_dump(config, sort_keys=True, allow_unicode=True)
+
+
+_TRANSIENT = {"output_dir", "dry_run", "resume", "overwrite", "run", "config", "logging_dir"}
+
+
+def _check_config_file(argv: Sequence[str], classes: Sequence[type]) -> None:
+    """The parser's own messages for a bad file are stack traces; these are sentences."""
+    if "--config" not in argv:
+        return
+    at = list(argv).index("--config") + 1
+    if at >= len(argv):
+        raise ValueError("--config needs the path of a YAML file behind it")
+    path = Path(argv[at])
+    if not path.is_file():
+        raise ValueError(f"there is no configuration file {path}")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} must hold keys and values, one a line")
+    known = {entry.name for one in classes for entry in fields(one)}
+    for key in content:
+        if key not in known:
+            raise ValueError(f"{path}: there is no key {key!r}{_suggestion(str(key), known)}")
+
+
+def _suggestion(key: str, known: set[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(key, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _default_of(entry: Any) -> Any:
+    from dataclasses import MISSING
+
+    if entry.default is not MISSING:
+        return entry.default
+    return entry.default_factory() if entry.default_factory is not MISSING else None
+
+
+def _plain(value: Any) -> Any:
+    """What YAML can spell: enums and paths become text."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_plain(v) for v in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return getattr(value, "value", value)
+    return str(getattr(value, "value", value))
+
+
+__all__ = ["ModelConfig", "RewardArguments", "TaskArguments", "TrainingArguments", "as_yaml", "parse", "resolved"]
