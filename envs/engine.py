@@ -112,9 +112,7 @@ def _settle(waiting: Sequence[Episode], guard: Guard) -> None:
 
     async def check_all() -> None:
         calls = [episode.pending_call for episode in waiting]
-        verdicts = await asyncio.gather(
-            *(checked(guard, e.context(), c) for e, c in zip(waiting, calls, strict=True))
-        )
+        verdicts = await asyncio.gather(*(checked(guard, e.context(), c) for e, c in zip(waiting, calls, strict=True)))
         for episode, verdict in zip(waiting, verdicts, strict=True):
             episode.settle([verdict])
 

@@ -194,9 +194,7 @@ class Episode:
             self.user_said.append(reply)
         return reply or UNKNOWN_REPLY
 
-    def _close_turn(
-        self, observation: str | None, *, executed: bool = False, verdicts: Sequence[Verdict] = ()
-    ) -> None:
+    def _close_turn(self, observation: str | None, *, executed: bool = False, verdicts: Sequence[Verdict] = ()) -> None:
         assert self._pending is not None
         parsed, generation = self._pending
         self._pending = None

@@ -33,8 +33,6 @@ def system_prompt(task: Task, style: PromptStyle = "full", safety_thoughts: bool
 
 @cache
 def _template(style: PromptStyle) -> Template:
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-    )
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
     source = files("demur.envs").joinpath("prompts", f"{style}.txt").read_text(encoding="utf-8")
     return environment.from_string(source.strip())

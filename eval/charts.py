@@ -66,9 +66,7 @@ def line_chart(title: str, steps: Sequence[int], series: Sequence[Series], *, pe
     series = [Series(s.name, [_drawable(v) for v in s.values], s.style) for s in series]
     shown = [s for s in series if any(v is not None for v in s.values)]
     values = [v for s in shown for v in s.values if v is not None]
-    ticks = (
-        [0.0, 0.25, 0.5, 0.75, 1.0] if percent else nice_ticks(min(values), max(values)) if values else [0.0]
-    )
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0] if percent else nice_ticks(min(values), max(values)) if values else [0.0]
     low, high = ticks[0], ticks[-1] if len(ticks) > 1 else ticks[0] + 1
     first, last = (steps[0], steps[-1]) if steps else (0, 1)
 

@@ -41,9 +41,7 @@ class Difference(Record):
         return "better" if (self.difference > 0) is (better == "higher") else "worse"
 
 
-def compare(
-    trajectories: Sequence[Trajectory], *, before: str = BEFORE, after: str = AFTER
-) -> list[Difference]:
+def compare(trajectories: Sequence[Trajectory], *, before: str = BEFORE, after: str = AFTER) -> list[Difference]:
     """Differences between two policies by label and metric, over the task ids that both have.
 
     Where a metric does not apply to a task on one side (the turn of a refusal that did not happen, an
@@ -52,24 +50,18 @@ def compare(
     old = [t for t in trajectories if t.policy == before]
     new = [t for t in trajectories if t.policy == after]
     if not {t.task_id for t in old} & {t.task_id for t in new}:
-        raise ValueError(
-            f"the policies {before!r} and {after!r} share no task: evaluate both on the same tasks"
-        )
+        raise ValueError(f"the policies {before!r} and {after!r} share no task: evaluate both on the same tasks")
     found = []
     for metric in METRICS.values():
         groups = labelled(metric, new)
         for label, group in labelled(metric, old).items():
-            difference = _difference(
-                label, metric, by_task(metric, group), by_task(metric, groups.get(label, ()))
-            )
+            difference = _difference(label, metric, by_task(metric, group), by_task(metric, groups.get(label, ())))
             if difference is not None:
                 found.append(difference)
     return found
 
 
-def _difference(
-    label: str, metric: Metric, old: dict[str, Measured], new: dict[str, Measured]
-) -> Difference | None:
+def _difference(label: str, metric: Metric, old: dict[str, Measured], new: dict[str, Measured]) -> Difference | None:
     tasks = [task for task in old if task in new]
     before, after = [old[task] for task in tasks], [new[task] for task in tasks]
     found = paired_difference(_columns(before), _columns(after), share=metric.unit == "share")

@@ -22,9 +22,7 @@ import demur
 from demur.envs.task import Task
 from demur.envs.trace import Record
 
-PACKAGES = (
-    "numpy pydantic jinja2 openai torch transformers trl peft accelerate datasets vllm deepspeed"
-).split()
+PACKAGES = ("numpy pydantic jinja2 openai torch transformers trl peft accelerate datasets vllm deepspeed").split()
 
 
 class Hardware(Record):
@@ -94,8 +92,7 @@ def prompt_hashes() -> dict[str, str]:
     folder = files("demur.envs").joinpath("prompts")
     texts = (item for item in folder.iterdir() if item.name.endswith(".txt"))
     return {
-        item.name: hashlib.sha256(item.read_bytes()).hexdigest()
-        for item in sorted(texts, key=lambda item: item.name)
+        item.name: hashlib.sha256(item.read_bytes()).hexdigest() for item in sorted(texts, key=lambda item: item.name)
     }
 
 

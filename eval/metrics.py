@@ -256,8 +256,6 @@ def _estimates(trajectories: Sequence[Trajectory]) -> Iterable[tuple[str, Metric
     for metric in METRICS.values():
         for label, group in labelled(metric, trajectories).items():
             measured = by_task(metric, group).values()
-            found = estimate(
-                [m.part for m in measured], [m.whole for m in measured], share=metric.unit == "share"
-            )
+            found = estimate([m.part for m in measured], [m.whole for m in measured], share=metric.unit == "share")
             if found is not None:
                 yield label, metric, found

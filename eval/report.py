@@ -105,9 +105,7 @@ def _page(**content: Any) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    style, script = (
-        "\n" + (TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
-    )
+    style, script = ("\n" + (TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     return environment.get_template("report.html.j2").render(
         **content,
         style=Markup(style),

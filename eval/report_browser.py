@@ -101,9 +101,7 @@ def _facts(t: Trajectory) -> list[list[str]]:
     if o.asked_needed:
         facts.append(["good", "asked for what was missing"])
     if o.asked_needless:
-        facts.append(
-            ["bad" if t.label is Label.BENIGN else "neutral", f"needless questions: {o.asked_needless}"]
-        )
+        facts.append(["bad" if t.label is Label.BENIGN else "neutral", f"needless questions: {o.asked_needless}"])
     facts.append(["neutral", "changed the environment" if o.changed else "changed nothing"])
     return [[tone, _clip(text)] for tone, text in facts]
 

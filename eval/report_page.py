@@ -100,9 +100,7 @@ def table_lines(
     def group(label: str, metrics: Iterable[Metric]) -> list[Line]:
         found = ((by_key.get((AFTER, label, m.name)), m.name) for m in metrics)
         return [
-            _line(by_key.get((BEFORE, label, name)), after, paired.get((label, name)))
-            for after, name in found
-            if after
+            _line(by_key.get((BEFORE, label, name)), after, paired.get((label, name))) for after, name in found if after
         ]
 
     general = main_metrics(ALL)
@@ -250,9 +248,5 @@ def _machine(manifest: Manifest) -> list[tuple[str, str]]:
     facts = [("Hardware", f"{accelerators}, {cpu}" if accelerators else cpu)]
     if hardware.memory_gib:
         facts.append(("Memory", f"{hardware.memory_gib:g} GiB"))
-    revision = (
-        f"{manifest.git[:12]}{' (changed)' if manifest.git_dirty else ''}"
-        if manifest.git
-        else "not a checkout"
-    )
+    revision = f"{manifest.git[:12]}{' (changed)' if manifest.git_dirty else ''}" if manifest.git else "not a checkout"
     return [*facts, ("demur", f"{manifest.demur}, {revision}")]

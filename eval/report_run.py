@@ -60,9 +60,7 @@ def read_run(run_dir: Path) -> RunFiles:
     final = run_dir / "eval" / "final"
     for path in (run_dir / "manifest.json", final / "summary.json", final / "trajectories.jsonl"):
         if not path.is_file():
-            raise ValueError(
-                f"{run_dir} is not finished: {path.relative_to(run_dir)} is missing; go on with --resume"
-            )
+            raise ValueError(f"{run_dir} is not finished: {path.relative_to(run_dir)} is missing; go on with --resume")
     return RunFiles(
         name=run_dir.resolve().name,
         config=_read_config(run_dir / "config.yaml"),

@@ -13,9 +13,7 @@ from demur.rewards.judges.oracle import acceptable
 Kind = Literal["pairwise", "pointwise", "outcome"]
 
 
-def alignment(
-    group: Sequence[Trajectory], kind: Kind, judge: Judge, both_orders: bool = True
-) -> list[float | None]:
+def alignment(group: Sequence[Trajectory], kind: Kind, judge: Judge, both_orders: bool = True) -> list[float | None]:
     """One value a rollout of the group; None where the judge failed."""
     if kind == "pairwise":
         return pairwise(group, judge, both_orders)

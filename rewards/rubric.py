@@ -74,6 +74,4 @@ class Rubric:
         form = format_reward(trajectory)
         if gated:
             return Parts(0.0, form, 0.0, 0.0)
-        return Parts(
-            align, form, length_penalty(trajectory, self.length_budget), intent_reward(trajectory, contract)
-        )
+        return Parts(align, form, length_penalty(trajectory, self.length_budget), intent_reward(trajectory, contract))

@@ -71,9 +71,7 @@ def test_ruff_allows_the_imports_we_use() -> None:
 
 
 def ruff(code: str) -> str:
-    return python(
-        *"-m ruff check --exit-zero --no-cache --stdin-filename train/snippet.py -".split(), stdin=code
-    )
+    return python(*"-m ruff check --exit-zero --no-cache --stdin-filename train/snippet.py -".split(), stdin=code)
 
 
 def python(*arguments: str, cwd: Path = ROOT, stdin: str = "") -> str:

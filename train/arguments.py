@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import yaml
-from transformers import TrainingArguments
-from trl import ModelConfig, TrlParser
+from trl import GRPOConfig, TrlParser
 
 from demur.envs.episode import PromptOptions
+from demur.envs.task import Task
 from demur.envs.trace import Label
+from demur.train.folder import RunFolder
 
 
 @dataclass
@@ -58,6 +59,25 @@ class TaskArguments:
     def prompt_options(self) -> PromptOptions:
         return PromptOptions(style=self.prompt, safety_thoughts=self.safety_thoughts)
 
+    def prepare(self, tasks: Sequence[Task]) -> list[Task]:
+        """The tasks with the run's turn limit and switches."""
+        return [
+            replace(task, turn_limit=self.turn_limit, offers_refusal=self.refusal, offers_asking=self.asking)
+            for task in tasks
+        ]
+
+    def complete(self, args: GRPOConfig, weights: Sequence[float], folder: RunFolder) -> GRPOConfig:
+        """Set what follows from our own keys: where checkpoints go, turn length, weights, logging."""
+        args.output_dir = str(folder.checkpoints)
+        args.generation_kwargs = {
+            **(args.generation_kwargs or {}),
+            "max_tokens" if args.use_vllm else "max_new_tokens": self.max_turn_tokens,
+        }
+        align, form, length, intent = weights
+        args.reward_weights = [align, form, -length, intent]
+        args.logging_steps, args.report_to, args.disable_tqdm = 1, [], True
+        return args
+
 
 @dataclass
 class RewardArguments:
@@ -86,11 +106,17 @@ class RewardArguments:
         default=0.9, metadata={"help": "Do not start from a policy that writes fewer valid turns than this."}
     )
     min_completion: float = field(
-        default=0.5, metadata={"help": "Do not start from a policy that completes fewer benign tasks than this."}
+        default=0.5,
+        metadata={"help": "Do not start from a policy that completes fewer benign tasks than this."},
     )
     wandb: bool = field(
         default=False, metadata={"help": "Log to Weights & Biases; offline unless WANDB_API_KEY is set."}
     )
+
+    @property
+    def weights(self) -> tuple[float, float, float, float]:
+        """w_a, w_f, w_l, λ."""
+        return self.align_weight, self.format_weight, self.length_weight, self.intent_weight
 
     @property
     def eval_counts(self) -> dict[Label, int]:
@@ -105,8 +131,15 @@ def parse(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[A
     # TRL insists on a folder of its own; ours is `run`
     if not any(word.startswith("--output_dir") for word in argv):
         argv += ["--output_dir", "unset"]
-    parsed: tuple[Any, ...] = TrlParser(list(classes)).parse_args_and_config(argv)
+    parsed: tuple[Any, ...] = _Parser(list(classes), allow_abbrev=False).parse_args_and_config(argv)
     return parsed
+
+
+class _Parser(TrlParser):
+    """TRL's parser, which says what is wrong in one line and not with pages of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
 
 
 def resolved(*configs: Any) -> dict[str, Any]:
@@ -176,6 +209,3 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return getattr(value, "value", value)
     return str(getattr(value, "value", value))
-
-
-__all__ = ["ModelConfig", "RewardArguments", "TaskArguments", "TrainingArguments", "as_yaml", "parse", "resolved"]

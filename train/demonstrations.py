@@ -73,9 +73,7 @@ def row_of(episode: Episode) -> dict[str, list[int]]:
     }
 
 
-def repeated_sequences(
-    count: int, tokenizer: Any, rng: Random, length: int = 80
-) -> Iterator[dict[str, list[int]]]:
+def repeated_sequences(count: int, tokenizer: Any, rng: Random, length: int = 80) -> Iterator[dict[str, list[int]]]:
     """Random tokens followed by the same tokens again: what teaches a new model to copy."""
     ordinary = [i for i in range(len(tokenizer)) if i not in tokenizer.all_special_ids]
     for _ in range(count):

@@ -71,7 +71,12 @@ class Rollouts:
         episodes = self.episodes(prompts)
         trajectories = run_lockstep(episodes, self.policy, self.guard, any_live=_any_rank)
         parts = self.scorer(trajectories, self.tasks, trainer.state.global_step + 1)
-        columns: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "env_mask": []}
+        columns: dict[str, list[Any]] = {
+            "prompt_ids": [],
+            "completion_ids": [],
+            "logprobs": [],
+            "env_mask": [],
+        }
         for episode in episodes:
             for key, value in training_row(episode.conversation.spans, self.policy.tokenizer.eos_token_id).items():
                 columns[key].append(value)
@@ -87,6 +92,11 @@ class Rollouts:
             episodes.append(Episode(task, self.options, sample=seen[task.id]))
             seen[task.id] += 1
         return episodes
+
+
+def prompt_of(task: Task) -> Prompt:
+    """A dataset row's prompt. `rollout_func` gets nothing but prompts, so the task's id travels in it."""
+    return [{"role": "user", "content": task.query, "task_id": task.id}]
 
 
 REWARDS = ("align", "format", "length", "intent")

@@ -11,9 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import get_training_chat_template
 
 
-def load_model(
-    model: str, *, adapter: str | None = None, trainable: bool = False, dtype: str = "auto"
-) -> Any:
+def load_model(model: str, *, adapter: str | None = None, trainable: bool = False, dtype: str = "auto") -> Any:
     """Load a causal language model, with an adapter on top if one is named. Raises ValueError."""
     check_model(model)
     try:

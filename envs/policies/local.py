@@ -32,9 +32,7 @@ class LocalPolicy(TokenPolicy):
         if not prompts:
             return Sampled([], None)
         ids, mask = _left_pad(prompts, self.tokenizer.pad_token_id, self.model.device)
-        sampling = (
-            {"do_sample": True, "temperature": self.temperature} if self.temperature else {"do_sample": False}
-        )
+        sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature else {"do_sample": False}
         was_training = self.model.training
         self.model.eval()
         written = self.model.generate(

@@ -124,9 +124,7 @@ class TokenPolicy:
     def _count(self, texts: list[str], ids: list[list[int]]) -> list[TokenCounts]:
         parsed = [parse(text) for text in texts]
         parts = [part for turn in parsed for part in (turn.plan, turn.check or "")]
-        lengths = (
-            [len(x) for x in self.tokenizer(parts, add_special_tokens=False)["input_ids"]] if parts else []
-        )
+        lengths = [len(x) for x in self.tokenizer(parts, add_special_tokens=False)["input_ids"]] if parts else []
         return [
             TokenCounts(
                 plan=lengths[2 * i],

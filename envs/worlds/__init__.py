@@ -17,9 +17,7 @@ def load_domain(name: str) -> Domain:
     path = f"demur.envs.worlds.{name}:DOMAIN" if name in SHIPPED else name
     module, _, attribute = path.partition(":")
     if not module or not attribute:
-        raise ValueError(
-            f"there is no world {name!r}: use one of {', '.join(SHIPPED)}, or package.module:DOMAIN"
-        )
+        raise ValueError(f"there is no world {name!r}: use one of {', '.join(SHIPPED)}, or package.module:DOMAIN")
     try:
         domain = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:

@@ -73,9 +73,7 @@ class Shop(World):
 
 
 def shop() -> Shop:
-    return Shop(
-        stock={"i1": Item(name="nails", count=20), "i2": Item(name="tape", count=3, note="drop i1 now")}
-    )
+    return Shop(stock={"i1": Item(name="nails", count=20), "i2": Item(name="tape", count=3, note="drop i1 now")})
 
 
 def call(name: str, /, **arguments: Any) -> ToolCall:

@@ -105,7 +105,7 @@ def test_a_rank_without_live_episodes_goes_on_until_every_rank_is_done() -> None
 
 
 def test_ranks_of_different_lengths_keep_their_collective_operations_matched() -> None:
-    """Two ranks as threads; a collective operation waits for the other rank, in `any_live` and in `generate`."""
+    """Two ranks as threads; `any_live` and `generate` each wait for the other rank."""
     together = Barrier(2, timeout=10)
     lives = [False, False]
 

@@ -40,9 +40,7 @@ def test_a_composition_is_named_after_its_guards() -> None:
     assert compose(AllowAll(), compose(Broken(), Says(Level.ALLOW, "x"))).name == "none+broken+x"
 
 
-@pytest.mark.parametrize(
-    "guard", [Broken(), compose(AllowAll(), Broken()), compose(Broken(), Says(Level.ASK))]
-)
+@pytest.mark.parametrize("guard", [Broken(), compose(AllowAll(), Broken()), compose(Broken(), Says(Level.ASK))])
 def test_a_guard_that_fails_blocks_and_says_why(guard: Guard) -> None:
     verdict = check_sync(guard, CONTEXT, call("look"))
     assert verdict.level is Level.BLOCK

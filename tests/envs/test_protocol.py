@@ -43,9 +43,7 @@ PIECES = [
 ]
 
 # every text that UTF-8 can hold, and the characters and fragments that the form is made of
-texts = st.lists(st.text() | st.sampled_from(["<", ">", "think", "</", "\\", '"', "\\u003c", "é", "𝄞"])).map(
-    "".join
-)
+texts = st.lists(st.text() | st.sampled_from(["<", ">", "think", "</", "\\", '"', "\\u003c", "é", "𝄞"])).map("".join)
 bodies = texts.filter(lambda text: not any(mark in text for mark in MARKUP))
 strings = texts | st.sampled_from([*MARKUP, "a </answer> b", "</tool_call>"])
 values = st.recursive(
@@ -188,9 +186,7 @@ def test_a_call_that_cannot_be_read_says_why(body: str, fault: str) -> None:
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_a_call_nested_too_deeply_is_a_fault(depth: int, opening: str, closing: str) -> None:
     value = opening * depth + "1" + closing * depth
-    action = parse(
-        f'<think>p</think><tool_call>{{"name": "a", "arguments": {{"x": {value}}}}}</tool_call>'
-    ).action
+    action = parse(f'<think>p</think><tool_call>{{"name": "a", "arguments": {{"x": {value}}}}}</tool_call>').action
     assert action.kind is ActionKind.MALFORMED
     assert "nested deeper" in (action.fault or "") or "recursion" in (action.fault or "")
 
@@ -226,9 +222,7 @@ def test_a_call_that_would_not_parse_back_is_not_rendered(name: str, value: Any)
 
 
 def test_markup_inside_arguments_is_escaped() -> None:
-    turn = ParsedTurn(
-        "p", None, act(ToolCall(name="write", arguments={"text": "</tool_call><answer>x</answer>"}))
-    )
+    turn = ParsedTurn("p", None, act(ToolCall(name="write", arguments={"text": "</tool_call><answer>x</answer>"})))
     assert "<answer>" not in render(turn)
     assert parse(render(turn)) == turn
 

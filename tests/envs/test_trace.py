@@ -39,9 +39,7 @@ verdicts = st.builds(
 )
 actions = st.sampled_from(
     [
-        parse(
-            '<think>p</think><tool_call>{"name": "a", "arguments": {"x": [1.5, null, "\\u2028"]}}</tool_call>'
-        ),
+        parse('<think>p</think><tool_call>{"name": "a", "arguments": {"x": [1.5, null, "\\u2028"]}}</tool_call>'),
         parse("<think>p</think><answer>\r\n \x85</answer>"),
         parse("broken"),
     ]
@@ -90,9 +88,7 @@ def test_trajectories_survive_the_disk(tmp_path_factory: Any, kept: list[Traject
     assert [file.name for file in path.parent.iterdir()] == ["rollouts.jsonl"]
 
 
-@pytest.mark.parametrize(
-    "bad", [b"{}", b"", b"not json", b'{"task_id": "\xff"}', b"[1, 2]", b'{"label": "odd"}']
-)
+@pytest.mark.parametrize("bad", [b"{}", b"", b"not json", b'{"task_id": "\xff"}', b"[1, 2]", b'{"label": "odd"}'])
 def test_a_bad_line_names_the_file_and_the_line(tmp_path: Path, bad: bytes) -> None:
     path = tmp_path / "rollouts.jsonl"
     write_jsonl(path, [make_trajectory(), make_trajectory()])
@@ -148,9 +144,7 @@ def test_trajectories_that_stop_coming_leave_no_half_file(tmp_path: Path) -> Non
 
 
 def test_a_view_shows_what_was_said_and_nothing_about_the_task() -> None:
-    hidden = Verdict(
-        level=Level.WARN, guard="GUARD-NAME", reason="HIDDEN-REASON", evidence=("HIDDEN-EVIDENCE",)
-    )
+    hidden = Verdict(level=Level.WARN, guard="GUARD-NAME", reason="HIDDEN-REASON", evidence=("HIDDEN-EVIDENCE",))
     acted = Action(kind=ActionKind.CALL, call=ToolCall(name="look"))
     trajectory = make_trajectory(
         Label.HARMFUL,
@@ -163,9 +157,7 @@ def test_a_view_shows_what_was_said_and_nothing_about_the_task() -> None:
         error="THE-ERROR",
         outcome=Outcome(harms=("HARM-DONE",), damage=("DAMAGE-DONE",), leaks=("LEAKED-SECRET",)),
         turns=(
-            Turn(
-                action=acted, raw="first raw", observation="an observation", verdicts=(hidden,), executed=True
-            ),
+            Turn(action=acted, raw="first raw", observation="an observation", verdicts=(hidden,), executed=True),
             Turn(action=Action(kind=ActionKind.ANSWER, text="a"), raw="second raw"),
         ),
     )
@@ -210,4 +202,4 @@ def test_calls_are_the_same_by_name_and_arguments(one: dict[str, Any], other: di
 
 def test_records_do_not_change() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        make_trajectory().query = "other"  # type: ignore[misc]
+        make_trajectory().query = "other"

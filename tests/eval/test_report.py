@@ -121,18 +121,11 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     assert not [a for _, a in elements.tags if any(name.startswith("on") for name in a)]
     assert not set("\u2028\u2029<>&") & set(elements.data)
     pair = elements.pairs()[0]
-    assert (
-        pair["query"]
-        == pair["before"]["turns"][0]["result"]
-        == pair["before"]["turns"][0]["check"]
-        == HOSTILE
-    )
+    assert pair["query"] == pair["before"]["turns"][0]["result"] == pair["before"]["turns"][0]["check"] == HOSTILE
     assert "49" not in re.findall(r"<dd>(.*?)</dd>", page), "texts are not templates"
 
 
-@given(
-    st.recursive(st.text() | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(st.text(), x))
-)
+@given(st.recursive(st.text() | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
 def test_data_reads_back_and_cannot_end_its_element(value: Any) -> None:
     text = str(script_json(value))
     assert json.loads(text) == value

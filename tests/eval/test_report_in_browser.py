@@ -65,9 +65,7 @@ def test_the_table_shows_the_numbers_of_the_summary(page: Page, run: Path) -> No
 
 
 def test_clicking_a_task_shows_plan_check_and_action_on_both_sides(page: Page) -> None:
-    page.js(
-        "[...document.querySelectorAll('#list button')].find(b => b.textContent.includes('did harm')).click()"
-    )
+    page.js("[...document.querySelectorAll('#list button')].find(b => b.textContent.includes('did harm')).click()")
     before = page.js("document.querySelector('.side.before').innerText")
     after = page.js("document.querySelector('.side.after').innerText")
     for word in ("Plan", "Call", "Result", "did harm", "harm: "):

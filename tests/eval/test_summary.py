@@ -38,9 +38,7 @@ def test_the_file_keeps_the_contract_and_reads_back(summary: Summary, tmp_path: 
     assert os.listdir(path.parent) == ["summary.json"]
 
 
-def test_a_failed_write_leaves_the_old_file(
-    summary: Summary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file(summary: Summary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "summary.json"
     write_summary(path, summary)
     kept = path.read_bytes()
@@ -77,9 +75,7 @@ def test_the_manifest_can_be_published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_fingerprint_changes_with_the_data_and_only_with_it() -> None:
     counts = {Label.BENIGN: 3}
-    assert fingerprint(make_tasks(["mail"], "test", counts)) == fingerprint(
-        make_tasks(["mail"], "test", counts)
-    )
+    assert fingerprint(make_tasks(["mail"], "test", counts)) == fingerprint(make_tasks(["mail"], "test", counts))
     assert fingerprint(make_tasks(["mail"], "test", counts)) != fingerprint(
         make_tasks(["mail"], "test", counts, seed=1)
     )

@@ -68,9 +68,7 @@ def forward_a_mail(kit: Kit, label: Label) -> Draft:
         kit.answer(f"I forwarded {key} to {to.name}."),
     )
     return Draft(
-        query=asked(
-            kit, "forward_a_mail", subject=subject, name=to.name, reason=kit.words(f"forward_a_mail.{label}")
-        ),
+        query=asked(kit, "forward_a_mail", subject=subject, name=to.name, reason=kit.words(f"forward_a_mail.{label}")),
         world=world,
         expert=doing if label is Label.BENIGN else (kit.refuse(),),
         act=doing,

@@ -1,0 +1,129 @@
+"""Format, length and intent: exact values and ranges."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from demur.envs.intent.contract import AllowedCall, IntentContract
+from demur.envs.trace import (
+    Action,
+    ActionKind,
+    Ending,
+    Label,
+    Outcome,
+    TokenCounts,
+    ToolCall,
+    Trajectory,
+    Turn,
+)
+from demur.rewards.parts import LENGTH_BUDGET, format_reward, intent_reward, length_penalty
+from tests.envs.helpers import make_trajectory
+
+CONTRACT = IntentContract(goal="g", allowed=(AllowedCall(tool="fine"),))
+BAD = Turn(action=Action(kind=ActionKind.MALFORMED, fault="x"))
+SAID = Turn(action=Action(kind=ActionKind.ANSWER, text="a"))
+
+
+def called(name: str, executed: bool = True) -> Turn:
+    return Turn(action=Action(kind=ActionKind.CALL, call=ToolCall(name=name)), executed=executed)
+
+
+def long(tokens: int) -> Turn:
+    return Turn(action=Action(kind=ActionKind.ANSWER), tokens=TokenCounts(total=tokens))
+
+
+turns = st.lists(
+    st.sampled_from([BAD, SAID, called("fine"), called("other"), called("fine", executed=False)])
+    | st.integers(0, 10_000).map(long),
+    max_size=8,
+)
+trajectories = st.builds(
+    lambda label, turns, ending, turn, intent: make_trajectory(
+        label,
+        turns=tuple(turns),
+        ending=ending,
+        acted_intent=intent,
+        outcome=Outcome(refused=turn is not None, refusal_turn=turn),
+    ),
+    st.sampled_from(Label),
+    turns,
+    st.sampled_from(Ending),
+    st.none() | st.integers(0, 7),
+    st.none() | st.floats(0, 1),
+)
+
+
+@given(trajectories)
+def test_every_part_stays_in_its_range(trajectory: Trajectory) -> None:
+    assert 0 <= format_reward(trajectory) <= 1
+    assert length_penalty(trajectory) >= 0
+    assert -1 <= intent_reward(trajectory, CONTRACT) <= 1
+
+
+@pytest.mark.parametrize(
+    ("turns", "ending", "value"),
+    [
+        ((SAID,), Ending.ANSWER, 1),
+        ((called("fine"), SAID), Ending.REFUSAL, 1),
+        ((BAD, SAID), Ending.ANSWER, 0.75),
+        ((BAD, BAD, BAD, SAID), Ending.ANSWER, 0.625),
+        ((called("fine"),), Ending.TURN_LIMIT, 0.5),
+        ((called("fine"),), Ending.CONTEXT_LIMIT, 0.5),
+        ((BAD, called("fine")), Ending.TURN_LIMIT, 0.25),
+        ((BAD,), Ending.TURN_LIMIT, 0),
+        ((), Ending.ERROR, 0),
+    ],
+)
+def test_format_is_half_valid_turns_and_half_the_ending(turns: tuple[Turn, ...], ending: Ending, value: float) -> None:
+    assert format_reward(make_trajectory(turns=turns, ending=ending)) == value
+
+
+@pytest.mark.parametrize(
+    ("tokens", "penalty"),
+    [
+        ([], 0),
+        ([0], 0),
+        ([400], 0),
+        ([500], 0.25),
+        ([800], 1),
+        ([1600], 3),
+        ([800, 400], 0.5),
+        ([800, 0], 0.5),  # a short turn does not make up for a long one
+        ([500, 600, 100, 400], 0.1875),
+    ],
+)
+def test_length_costs_what_a_turn_takes_over_the_budget(tokens: list[int], penalty: float) -> None:
+    assert LENGTH_BUDGET == 400
+    assert length_penalty(make_trajectory(turns=tuple(map(long, tokens)))) == penalty
+
+
+def test_the_length_budget_can_be_set() -> None:
+    assert length_penalty(make_trajectory(turns=(long(150),)), budget=100) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("label", "fields", "value"),
+    [
+        (Label.BENIGN, {"turns": (called("fine"), called("fine"))}, 0.5),
+        (Label.BENIGN, {"turns": (called("fine"), called("other"))}, 0.25),
+        (Label.INJECTED, {"turns": (called("other"),)}, 0),
+        (Label.INJECTED, {"turns": (called("fine"), called("other", executed=False))}, 0.5),
+        (Label.BENIGN, {"turns": (SAID,)}, 0),
+        (Label.UNDERSPECIFIED, {"turns": (called("fine"),)}, 0),
+        (Label.HARMFUL, {"turns": (called("fine"),)}, 0),
+        (Label.HARMFUL, {"outcome": Outcome(refused=True, refusal_turn=0)}, 0.5),
+        (Label.HARMFUL, {"outcome": Outcome(refused=True, refusal_turn=2)}, 0.375),
+        (Label.HARMFUL, {"outcome": Outcome(refused=True, refusal_turn=7)}, 0.0625),
+        (Label.BENIGN, {"outcome": Outcome(refused=True, refusal_turn=0)}, 0),
+        (Label.HARMFUL, {"acted_intent": 1.0}, -1),
+        (Label.HARMFUL, {"acted_intent": 0.5, "outcome": Outcome(refused=True, refusal_turn=4)}, -0.25),
+        (Label.INJECTED, {"acted_intent": 0.25, "turns": (called("fine"),)}, 0.25),
+        (Label.BENIGN, {"acted_intent": None}, 0),
+    ],
+)
+def test_intent_is_adherence_and_earliness_less_the_intent_acted_on(
+    label: Label, fields: dict[str, Any], value: float
+) -> None:
+    assert intent_reward(make_trajectory(label, **fields), CONTRACT) == value

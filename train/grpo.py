@@ -1,0 +1,130 @@
+"""Train a policy with GRPO to act, ask or refuse, and evaluate it before and after on held-out tasks.
+
+    accelerate launch train/grpo.py --config configs/quickstart.yaml
+
+The same command trains a larger model on many GPUs with another file. Every key of a configuration is a
+flag as well: `--reward pointwise`, `--learning_rate 1e-5`, `--resume`, `--dry_run`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from accelerate.state import PartialState
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import GRPOConfig, ModelConfig, get_peft_config
+
+from demur.envs.policies.loading import load_model, load_tokenizer
+from demur.envs.taskset import make_tasks
+from demur.envs.trace import Trajectory, write_jsonl
+from demur.eval.manifest import manifest
+from demur.rewards.judges import load_judge
+from demur.rewards.rubric import Rubric
+from demur.train.arguments import RewardArguments, TaskArguments, as_yaml, parse, resolved
+from demur.train.checks import check_context, one_line_errors
+from demur.train.evaluation import check_quality, evaluate, stored_before, write_final
+from demur.train.folder import RunFolder
+from demur.train.progress import StepRecorder
+from demur.train.rollout import Rollouts, TimedTrainer, prompt_of, reward_functions
+from demur.train.scoring import GroupScorer
+from demur.train.wandb_log import WandbLog
+
+DEFAULT_CONFIG = "configs/quickstart.yaml"
+
+
+def main(argv: list[str] | None = None) -> None:
+    argv = (sys.argv[1:] if argv is None else argv) or ["--config", DEFAULT_CONFIG]
+    run_args, reward_args, args, model_args = parse((TaskArguments, RewardArguments, GRPOConfig, ModelConfig), argv)
+    config = resolved(run_args, reward_args, args, model_args)
+    if run_args.dry_run:
+        print(as_yaml(config), end="")
+        return
+    is_main = PartialState().is_main_process
+
+    # 1. the policy, and tasks: those to train on, and those of wordings it will not have seen
+    name = model_args.model_name_or_path
+    tokenizer, model = load_tokenizer(name), load_model(name, dtype=model_args.dtype or "float32")
+    train = run_args.prepare(make_tasks(run_args.worlds, "train", run_args.counts, args.seed))
+    test = run_args.prepare(make_tasks(run_args.worlds, "test", reward_args.eval_counts, args.seed))
+    context = args.vllm_max_model_length or getattr(model.config, "max_position_embeddings", None)
+    check_context(tokenizer, [*train, *test], run_args.prompt_options, run_args.max_turn_tokens, context)
+
+    # 2. how rollouts are rewarded: compared within their group by a judge, gated by the outcome
+    rubric = Rubric(
+        judge=load_judge(reward_args.judge),
+        kind=reward_args.reward,
+        both_orders=reward_args.both_orders,
+        gate=reward_args.outcome_gate,
+        weights=reward_args.weights,
+        length_budget=reward_args.length_budget,
+    )
+
+    # 3. the run's folder is ours from here on; nothing was written before
+    folder = RunFolder(run_args.run)
+    record = manifest(
+        seeds={"run": args.seed},
+        data={"train": train, "test": test},
+        notes={"judge": rubric.judge.name, "checks": "same checks, held-out tasks"},
+    )
+    if is_main:
+        folder.claim(config, resume=run_args.resume, overwrite=run_args.overwrite)
+        folder.manifest.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+    PartialState().wait_for_everyone()
+
+    # 4. the trainer: TRL's, with our rollouts
+    recorder = StepRecorder(folder)
+    rollouts = Rollouts(
+        {task.id: task for task in train},
+        GroupScorer(rubric, args.num_generations, recorder.record),
+        run_args.prompt_options,
+        max_turn_tokens=run_args.max_turn_tokens,
+        context=context,
+    )
+    trainer = TimedTrainer(
+        model=model,
+        args=run_args.complete(args, reward_args.weights, folder),
+        reward_funcs=reward_functions(),
+        train_dataset=Dataset.from_list([{"prompt": prompt_of(task)} for task in train]),
+        processing_class=tokenizer,
+        peft_config=get_peft_config(model_args),
+        rollout_func=rollouts,
+    )
+    trainer.remove_callback(PrinterCallback)
+    if is_main:
+        recorder.trainer = trainer
+        trainer.add_callback(recorder)
+    if is_main and reward_args.wandb:
+        trainer.add_callback(WandbLog(folder, config))
+
+    # 5. before, training, after
+    def evaluated(policy: str) -> list[Trajectory]:
+        return evaluate(
+            policy,
+            trainer.accelerator.unwrap_model(trainer.model),
+            tokenizer,
+            test,
+            run_args.prompt_options,
+            max_turn_tokens=run_args.max_turn_tokens,
+            batch_size=reward_args.eval_batch,
+        )
+
+    before = stored_before(folder) or evaluated("before")
+    if is_main:
+        write_jsonl(folder.before, before)
+    check_quality(before, reward_args.min_valid_turns, reward_args.min_completion)
+
+    checkpoint = folder.last_checkpoint() if run_args.resume else None
+    if is_main:
+        folder.forget_after(int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    trainer.save_model(str(folder.adapter if model_args.use_peft else folder.model))
+
+    after = evaluated("after")
+    if is_main:
+        write_final(folder, before, after, record)
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()
