@@ -28,7 +28,7 @@ DOMAINS = [load_domain(name) for name in SHIPPED]
 CASES = [(d, f.name, label) for d in DOMAINS for f in d.families.values() for label in f.labels]
 TWINS = [(d, f.name, f.labels[1]) for d in DOMAINS for f in d.families.values() if len(f.labels) > 1]
 KINDS: tuple[Kind, ...] = ("pairwise", "pointwise", "outcome")
-PER_SPLIT = 4
+PER_SPLIT = 3
 
 domains = pytest.mark.parametrize("domain", DOMAINS, ids=SHIPPED)
 cases = pytest.mark.parametrize(

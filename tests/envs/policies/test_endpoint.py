@@ -125,30 +125,31 @@ def test_an_http_error_ends_its_episode_and_the_run_goes_on(server: Server, stat
     assert fine.ending is Ending.ANSWER and fine.error is None
 
 
+JSON, HTML = "application/json", "text/html"
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("media_type", "body"),
     [
-        b"",
-        b"<html>busy</html>",
-        b'{"choices": [',
-        b"null",
-        b"[1]",
-        b"{}",
-        b'{"choices": []}',
-        b'{"choices": 5}',
-        b'{"choices": [{}]}',
-        b'{"choices": ["text"]}',
-        b'{"choices": [{"message": {"content": "\xff"}}]}',
-        reply(["a", "list"]),
-        reply("text", tokens="many"),
+        (HTML, b"<html>busy</html>"),
+        (JSON, b""),
+        (JSON, b'{"choices": ['),
+        (JSON, b"null"),
+        (JSON, b"[1]"),
+        (JSON, b"{}"),
+        (JSON, b'{"choices": []}'),
+        (JSON, b'{"choices": 5}'),
+        (JSON, b'{"choices": [{}]}'),
+        (JSON, b'{"choices": ["text"]}'),
+        (JSON, b'{"choices": [{"message": {"content": "\xff"}}]}'),
+        (JSON, reply(["a", "list"])),
+        (JSON, reply("text", tokens="many")),
     ],
 )
-@pytest.mark.parametrize("media_type", ["application/json", "text/html"])
 def test_a_reply_that_is_none_ends_its_episode_and_the_run_goes_on(
-    server: Server, body: bytes, media_type: str
+    server: Server, media_type: str, body: bytes
 ) -> None:
-    server.replies, server.media_type = [(200, body)], media_type
-    server.replies += [(200, body)]
+    server.replies, server.media_type = [(200, body)] * 2, media_type
     failed, also = run(policy(server), 2)
     assert failed.ending is also.ending is Ending.ERROR
     assert failed.error and len(failed.error) <= 500
