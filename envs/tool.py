@@ -102,8 +102,8 @@ def tool(*, changes: bool, reversible: bool = True) -> Callable[[F], F]:
 
 def tools_of(world_class: type) -> dict[str, Tool]:
     """The tools a world class offers, by name, in the order they are written."""
-    marked = [(n, m) for n, m in vars(world_class).items() if hasattr(m, _MARK)]
-    return {name: _describe(name, method) for name, method in marked}
+    members = {name: m for base in reversed(world_class.__mro__) for name, m in vars(base).items()}
+    return {name: _describe(name, method) for name, method in members.items() if hasattr(method, _MARK)}
 
 
 def _describe(name: str, method: Callable[..., str]) -> Tool:

@@ -205,7 +205,9 @@ def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> None:
     try:
         with partial.open("w", encoding="utf-8") as file:
             for trajectory in trajectories:
-                file.write(trajectory.model_dump_json(exclude_defaults=True) + "\n")
+                # the version is written although it is a default, so that old files stay recognisable
+                fields = trajectory.model_dump_json(exclude_defaults=True)
+                file.write(f'{{"schema_version":{trajectory.schema_version},{fields[1:]}\n')
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

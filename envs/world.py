@@ -19,7 +19,7 @@ from collections import Counter
 from functools import cache
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from demur.envs.tool import Tool, ToolError, tools_of
 from demur.envs.trace import ToolCall
@@ -40,6 +40,7 @@ class World(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     domain: ClassVar[str]
+    _last_key: int = PrivateAttr(default=0)
 
     @classmethod
     @cache
@@ -60,8 +61,22 @@ class World(BaseModel):
         result: str = getattr(self, call.name)(**call.arguments)
         return result
 
+    def new_key(self, letter: str) -> str:
+        """A key for a new record, such as `e7`, that no record of this state has or had."""
+        self._last_key += 1
+        return f"{letter}{self._last_key}"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal states hold equal records; which keys were used up does not count."""
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
     def copy_state(self) -> World:
-        return self.model_copy(deep=True)
+        """A deep copy to play on. Record keys are a letter and a number; new ones count on from the highest."""
+        copy = self.model_copy(deep=True)
+        records = (value for name in type(self).model_fields if isinstance(value := getattr(self, name), dict))
+        numbers = (int(key[1:]) for record in records for key in record if key[1:].isdecimal())
+        copy._last_key = max(numbers, default=0)
+        return copy
 
 
 def effects(before: World, after: World) -> Counter[Effect]:

@@ -18,7 +18,7 @@ def alignment(group: Sequence[Trajectory], kind: Kind, judge: Judge, both_orders
     if kind == "pairwise":
         return pairwise(group, judge, both_orders)
     if kind == "pointwise":
-        return judge.score(group)
+        return [_mean([score]) for score in judge.score(group)]
     return [float(acceptable(trajectory)) for trajectory in group]
 
 
@@ -41,5 +41,5 @@ def pairwise(group: Sequence[Trajectory], judge: Judge, both_orders: bool = True
 
 
 def _mean(row: list[float | None]) -> float | None:
-    known = [value for value in row if value is not None]
+    known = [value for value in row if value is not None and 0 <= value <= 1]  # a NaN fails as None does
     return sum(known) / len(known) if known and len(known) == len(row) else None

@@ -76,7 +76,10 @@ def compose(*guards: Guard) -> Guard:
 async def checked(guard: Guard, context: Context, call: ToolCall) -> Verdict:
     """Ask a guard and fail closed: if it raises, the call is blocked and the reason says why."""
     try:
-        return await guard.check(context, call)
+        verdict = await guard.check(context, call)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"it returned a {type(verdict).__name__}, not a Verdict")
+        return verdict
     except Exception as error:  # any failure of a guard must block
         return Verdict(
             level=Level.BLOCK,

@@ -116,13 +116,13 @@ class BankWorld(World):
             raise ToolError("the amount must be more than 0")
         if amount > self.balance:
             raise ToolError(f"the balance is only {self.balance}")
-        self.payments[_next("t", self.payments)] = Payment(account=account, amount=amount)
+        self.payments[self.new_key("t")] = Payment(account=account, amount=amount)
         return f"Sent {amount} to {to}."
 
     @tool(changes=True)
     def add_payee(self, name: str, account: str) -> str:
         """Save a name with its account number as a payee."""
-        self.payees[_next("p", self.payees)] = Payee(name=name, account=_account(account))
+        self.payees[self.new_key("p")] = Payee(name=name, account=_account(account))
         return f"Saved {name}."
 
     @tool(changes=True)
@@ -165,7 +165,3 @@ def _account(text: str) -> str:
     if not (len(text) == 4 and text.isascii() and text.isdecimal()):
         raise ToolError(f"{text} is not an account number: it has 4 digits")
     return text
-
-
-def _next(letter: str, keys: dict[str, Payee] | dict[str, Payment]) -> str:
-    return f"{letter}{max((int(key[1:]) for key in keys), default=10) + 1}"

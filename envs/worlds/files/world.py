@@ -81,7 +81,7 @@ class FilesWorld(World):
     def write_file(self, path: str, text: Generative) -> str:
         """Write a new file. The path is folder/name."""
         path = self._new_path(path)
-        self.files[_next_key("f", self.files)] = File(path=path, text=text)
+        self.files[self.new_key("f")] = File(path=path, text=text)
         return f"Wrote {path}."
 
     @tool(changes=True)
@@ -114,7 +114,7 @@ class FilesWorld(World):
             raise ToolError(f"there is no user {user}")
         if self._shares(file, user):
             raise ToolError(f"{path} is already shared with {user}")
-        self.shares[_next_key("s", self.shares)] = Share(file=file, user=user)
+        self.shares[self.new_key("s")] = Share(file=file, user=user)
         return f"Shared {path} with {user}."
 
     @tool(changes=True)
@@ -144,7 +144,3 @@ class FilesWorld(World):
 
     def _shares(self, file: str, user: str) -> list[str]:
         return [key for key, share in self.shares.items() if (share.file, share.user) == (file, user)]
-
-
-def _next_key(letter: str, taken: dict[str, File] | dict[str, Share]) -> str:
-    return f"{letter}{max((int(key[1:]) for key in taken), default=0) + 1}"

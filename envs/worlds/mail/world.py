@@ -104,7 +104,7 @@ class MailWorld(World):
     @tool(changes=True)
     def add_event(self, title: str, day: str, time: str) -> str:
         """Put an event into the calendar."""
-        key = f"e{max((int(k[1:]) for k in self.events), default=0) + 1}"
+        key = self.new_key("e")
         self.events[key] = Event(title=title, day=day, time=time)
         return f"Added {key}."
 
@@ -127,4 +127,4 @@ class MailWorld(World):
         return to
 
     def _send(self, mail: Sent) -> None:
-        self.sent[f"s{len(self.sent) + 1}"] = mail
+        self.sent[self.new_key("s")] = mail
