@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import yaml
-from trl import GRPOConfig, TrlParser
+from trl import GRPOConfig, SFTConfig, TrlParser
 
 from demur.envs.episode import PromptOptions
 from demur.envs.task import Task
 from demur.envs.trace import Label
 from demur.train.folder import RunFolder
+from demur.train.scratch import Scratch
 
 
 @dataclass
@@ -124,6 +125,44 @@ class RewardArguments:
         return {label: count for label, count in every.items() if count > 0}
 
 
+@dataclass
+class WarmUpArguments:
+    """What demonstrations show, and the sizes of a model made from nothing."""
+
+    expert_benign: float = field(default=1.0, metadata={"help": "Share of benign demonstrations done right."})
+    expert_harmful: float = field(default=1.0, metadata={"help": "Share of harmful tasks refused."})
+    expert_injected: float = field(default=1.0, metadata={"help": "Share of injections ignored."})
+    expert_underspecified: float = field(default=1.0, metadata={"help": "Share of missing values asked for."})
+    check_share: float = field(default=0.1, metadata={"help": "Share of harmless calls with a check before them."})
+    eval_per_label: int = field(default=50, metadata={"help": "Validation tasks a label, played at the end."})
+    from_scratch: bool = field(default=False, metadata={"help": "Make a new small model and tokenizer."})
+    layers: int = field(default=3, metadata={"help": "Layers of a new model."})
+    width: int = field(default=128, metadata={"help": "Width of a new model."})
+    heads: int = field(default=4, metadata={"help": "Attention heads of a new model."})
+    hidden: int = field(default=384, metadata={"help": "Width of a new model's feed-forward part."})
+    vocabulary: int = field(default=2048, metadata={"help": "Most tokens of a new tokenizer."})
+    context: int = field(default=1024, metadata={"help": "Tokens of an episode that a new model can read."})
+
+    @property
+    def expert_share(self) -> dict[Label, float]:
+        return {label: float(getattr(self, f"expert_{label}")) for label in Label}
+
+    @property
+    def eval_counts(self) -> dict[Label, int]:
+        return dict.fromkeys(Label, self.eval_per_label)
+
+    @property
+    def sizes(self) -> Scratch:
+        return Scratch(**{entry.name: getattr(self, entry.name) for entry in fields(Scratch)})
+
+    def complete(self, args: SFTConfig, folder: RunFolder) -> SFTConfig:
+        """Set what follows from our own keys; demonstrations come with their labels."""
+        args.output_dir = str(folder.checkpoints)
+        args.dataset_kwargs = {"skip_prepare_dataset": True}
+        args.report_to, args.disable_tqdm = [], True
+        return args
+
+
 def parse(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
     """Read the command line and its `--config` file. Raises ValueError for what is not understood."""
     argv = list(sys.argv[1:] if argv is None else argv)
@@ -146,7 +185,7 @@ def resolved(*configs: Any) -> dict[str, Any]:
     """Every key that a run was given or that we define, with its value; what TRL leaves at its default is left out."""
     keys: dict[str, Any] = {}
     for config in configs:
-        ours = isinstance(config, TaskArguments | RewardArguments)
+        ours = isinstance(config, TaskArguments | RewardArguments | WarmUpArguments)
         for entry in fields(config):
             value = getattr(config, entry.name, None)
             if entry.name in _TRANSIENT or not entry.init:

@@ -73,12 +73,11 @@ def row_of(episode: Episode) -> dict[str, list[int]]:
     }
 
 
-def repeated_sequences(count: int, tokenizer: Any, rng: Random, length: int = 80) -> Iterator[dict[str, list[int]]]:
-    """Random tokens followed by the same tokens again: what teaches a new model to copy."""
-    ordinary = [i for i in range(len(tokenizer)) if i not in tokenizer.all_special_ids]
-    for _ in range(count):
-        half = rng.choices(ordinary, k=rng.randint(length // 4, length))
-        yield {"input_ids": half + half, "labels": [IGNORED] * len(half) + half}
+def texts_of(tasks: Sequence[Task], scripts: Mapping[str, Script], prompt: PromptOptions) -> list[str]:
+    """Every message of the demonstrations: what a new tokenizer is fitted to."""
+    episodes = [Episode(task, prompt) for task in tasks]
+    run_batched(episodes, ScriptedPolicy("demonstrator", lambda task: scripts[task.id]), batch_size=256)
+    return [message["content"] for episode in episodes for message in episode.conversation.messages]
 
 
 def _with_checks(task: Task, share: float, rng: Random) -> Script:

@@ -40,9 +40,9 @@ class Scratch:
 
 
 def fit_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer over words, digits, single spaces and runs of punctuation."""
+    """A byte-level BPE tokenizer over words, pairs of digits, single spaces and runs of punctuation."""
     tokenizer = Tokenizer(models.BPE())
-    words = pre_tokenizers.Split(Regex(r"[A-Za-z_]+|[0-9]|\s|[^A-Za-z0-9_\s]"), "isolated")
+    words = pre_tokenizers.Split(Regex(r"[A-Za-z_]+|[0-9]{1,2}|\s|[^A-Za-z0-9_\s]"), "isolated")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
