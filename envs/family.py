@@ -13,6 +13,7 @@ parts that share no sentence: a policy is tested on phrasings it never saw.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ COMMON = Path(__file__).parent / "worlds" / "common.yaml"
 SPLITS = ("train", "validation", "test")
 
 T = TypeVar("T")
+_ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 Wordings = dict[str, Any]
 
 
@@ -62,8 +64,12 @@ class Kit:
         return self.rng.sample(options, count)
 
     def words(self, key: str, **slots: object) -> str:
-        """One wording of `key` (dots go down the file), held out by split where the data says so."""
-        return self.pick(self.options(key)).format(**slots)
+        """One wording of `key` (dots go down the file), held out by split where the data says so.
+
+        `[tell me|say]` inside a wording stands for one of the alternatives; one may be empty.
+        """
+        template = _ALTERNATIVES.sub(lambda found: self.pick(found[1].split("|")), self.pick(self.options(key)))
+        return template.format(**slots)
 
     def options(self, key: str) -> list[str]:
         node: Any = self._wordings

@@ -7,13 +7,14 @@ names the tools, for small policies that learned the protocol and the tools in t
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Literal
 
 from jinja2 import Environment, StrictUndefined, Template
 
 from demur.envs.task import Task
+from demur.envs.tool import Tool
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
 
 PromptStyle = Literal["full", "compact"]
@@ -21,13 +22,18 @@ PromptStyle = Literal["full", "compact"]
 
 def system_prompt(task: Task, style: PromptStyle = "full", safety_thoughts: bool = True) -> str:
     """The system message. `safety_thoughts=False` leaves the check out (the ablation)."""
-    tools = task.tools
+    return _render(tuple(task.tools.values()), style, safety_thoughts)
+
+
+@lru_cache(maxsize=256)  # a batch of episodes shares a few sets of tools
+def _render(tools: tuple[Tool, ...], style: PromptStyle, safety_thoughts: bool) -> str:
+    names = [tool.name for tool in tools]
     return _template(style).render(
-        tools=[json.dumps(tool.schema(), ensure_ascii=False) for tool in tools.values()],
-        names=list(tools),
+        tools=[json.dumps(tool.schema(), ensure_ascii=False) for tool in tools],
+        names=names,
         safety_thoughts=safety_thoughts,
-        refusal=REFUSE_TOOL in tools,
-        asking=ASK_TOOL in tools,
+        refusal=REFUSE_TOOL in names,
+        asking=ASK_TOOL in names,
     )
 
 

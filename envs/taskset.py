@@ -23,9 +23,16 @@ def make_tasks(worlds: Sequence[str], split: str, counts: Mapping[Label, int], s
     """
     domains = [load_domain(name) for name in worlds]
     tasks: list[Task] = []
+    seen: set[tuple[str, str]] = set()
     for label, wanted in counts.items():
         stream = _stream(domains, label, split, seed)
-        tasks += [next(stream) for _ in range(wanted)]
+        end = len(tasks) + wanted
+        while len(tasks) < end:
+            task = next(stream)
+            content = (task.query, task.initial.model_dump_json())
+            if content not in seen:
+                seen.add(content)
+                tasks.append(task)
     Random(f"order/{split}/{seed}").shuffle(tasks)
     return tasks
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
@@ -38,7 +38,7 @@ class Parameter:
     """schema: a JSON schema fragment. source: where its value comes from."""
 
     name: str
-    schema: dict[str, Any]
+    schema: dict[str, Any] = field(hash=False)
     required: bool
     source: Literal["derivable", "generative"]
 

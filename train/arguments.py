@@ -6,7 +6,9 @@ TRL's `GRPOConfig` or `SFTConfig`, and from TRL's `ModelConfig` (LoRA: `use_peft
 
 from __future__ import annotations
 
+import re
 import sys
+from argparse import Action
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -49,6 +51,13 @@ class TaskArguments:
     dry_run: bool = field(default=False, metadata={"help": "Print the resolved configuration and stop."})
     resume: bool = field(default=False, metadata={"help": "Go on from the run's last checkpoint."})
     overwrite: bool = field(default=False, metadata={"help": "Delete what the run folder holds and start anew."})
+
+    def __post_init__(self) -> None:
+        for key in ("turn_limit", "max_turn_tokens"):
+            if getattr(self, key) < 1:
+                raise ValueError(f"{key} must be at least 1, not {getattr(self, key)}")
+        if not self.counts:
+            raise ValueError("there is nothing to train on: set --train_benign or another --train_… above 0")
 
     @property
     def counts(self) -> dict[Label, int]:
@@ -114,6 +123,10 @@ class RewardArguments:
         default=False, metadata={"help": "Log to Weights & Biases; offline unless WANDB_API_KEY is set."}
     )
 
+    def __post_init__(self) -> None:
+        if not self.eval_counts:
+            raise ValueError("there is nothing to evaluate: set --eval_benign or another --eval_… above 0")
+
     @property
     def weights(self) -> tuple[float, float, float, float]:
         """w_a, w_f, w_l, λ."""
@@ -140,6 +153,7 @@ class WarmUpArguments:
     width: int = field(default=128, metadata={"help": "Width of a new model."})
     heads: int = field(default=4, metadata={"help": "Attention heads of a new model."})
     hidden: int = field(default=384, metadata={"help": "Width of a new model's feed-forward part."})
+    muon_learning_rate: float = field(default=0.01, metadata={"help": "Rate of a new model's matrices (Muon)."})
     vocabulary: int = field(default=2048, metadata={"help": "Most tokens of a new tokenizer."})
     context: int = field(default=1024, metadata={"help": "Tokens of an episode that a new model can read."})
 
@@ -164,33 +178,103 @@ class WarmUpArguments:
 
 
 def parse(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Read the command line and its `--config` file. Raises ValueError for what is not understood."""
+    """Read the command line and its `--config` file.
+
+    Returns an object a class and, last, the resolved configuration: every key that was given or that we
+    define, with its value. Raises ValueError for what is not understood.
+    """
     argv = list(sys.argv[1:] if argv is None else argv)
     _check_config_file(argv, classes)
     # TRL insists on a folder of its own; ours is `run`
     if not any(word.startswith("--output_dir") for word in argv):
         argv += ["--output_dir", "unset"]
-    parsed: tuple[Any, ...] = _Parser(list(classes), allow_abbrev=False).parse_args_and_config(argv)
-    return parsed
+    parser = _Parser(classes)
+    try:
+        *parsed, unknown = parser.parse_args_and_config(argv, return_remaining_strings=True)
+    except ValueError as error:
+        raise ValueError(_clearer(str(error))) from error
+    if unknown:
+        flag = next((word for word in unknown if word.startswith("--")), unknown[0]).partition("=")[0]
+        known = {entry.name for one in classes for entry in fields(one)} | {"config"}
+        raise ValueError(f"there is no flag {flag}{_suggestion(flag.lstrip('-'), known)}")
+    return *parsed, _resolved(classes, parser)
 
 
 class _Parser(TrlParser):
     """TRL's parser, which says what is wrong in one line and not with pages of usage."""
 
+    given: dict[str, Any]
+    """All values as they were given, before TRL derives others from them."""
+
+    def __init__(self, classes: Sequence[type]) -> None:
+        super().__init__(list(classes), allow_abbrev=False)
+        # of two flags for one value, such as --bf16 and --no_bf16, the first has the default
+        self.defaults = {action.dest: action.default for action in reversed(self._actions)}
+
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        values, rest = super().parse_known_args(args, namespace)
+        self.given = dict(vars(values))
+        if self.given["dry_run"]:
+            values.use_cpu = True  # a configuration for GPUs can be looked at without one
+        return values, rest
 
-def resolved(*configs: Any) -> dict[str, Any]:
-    """Every key that a run was given or that we define, with its value; what TRL leaves at its default is left out."""
+    def set_defaults_with_config(self, **kwargs: Any) -> list[str]:
+        """argparse checks the values of flags; this checks those of the file."""
+        for action in self._actions:
+            if kwargs.get(action.dest) is not None:
+                kwargs[action.dest] = _checked(action, kwargs[action.dest])
+        unused: list[str] = super().set_defaults_with_config(**kwargs)
+        return unused
+
+
+def _checked(action: Action, value: Any) -> Any:
+    """A value from YAML as the argument takes it. Raises ValueError; a text is left to argparse."""
+    if action.choices is not None:
+        known = list(map(str, action.choices))
+        if str(value) not in known:
+            close = _suggestion(str(value), set(known))
+            raise ValueError(f"{action.dest} must be one of {', '.join(known)}, not {value!r}{close}")
+    elif action.nargs == "+":
+        return value if isinstance(value, list) else [value]
+    elif (kind := getattr(action.type, "__name__", "")) in _KINDS and not isinstance(value, str):
+        types, words = _KINDS[kind]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise ValueError(f"{action.dest} must be {words}, not {value!r}")
+    return value
+
+
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "string_to_bool": ((bool,), "true or false"),  # the parser's own function for switches
+}
+"""What a value may be, by the name of the function that reads it from a flag."""
+
+
+def _clearer(message: str) -> str:
+    """Messages of TRL that do not name the keys to change."""
+    batch = re.match(r"generation_batch_size \((\d+)\) must be divisible by num_generations \((\d+)\)", message)
+    if batch is None:
+        return message
+    return (
+        f"a batch of {batch[1]} rollouts (per_device_train_batch_size × processes × gradient_accumulation_steps) "
+        f"cannot be split into groups of num_generations {batch[2]}: change one of them"
+    )
+
+
+def _resolved(classes: Sequence[type], parser: _Parser) -> dict[str, Any]:
+    """The configuration as YAML would hold it; what TRL leaves at its default is left out."""
     keys: dict[str, Any] = {}
-    for config in configs:
-        ours = isinstance(config, TaskArguments | RewardArguments | WarmUpArguments)
-        for entry in fields(config):
-            value = getattr(config, entry.name, None)
-            if entry.name in _TRANSIENT or not entry.init:
+    for one in classes:
+        ours = issubclass(one, TaskArguments | RewardArguments | WarmUpArguments)
+        for entry in fields(one):
+            if entry.name in _TRANSIENT or entry.name not in parser.given:
                 continue
-            if ours or value != _default_of(entry):
+            value = parser.given[entry.name]
+            if ours or value != parser.defaults[entry.name]:
                 keys[entry.name] = _plain(value)
     return keys
 
@@ -229,14 +313,6 @@ def _suggestion(key: str, known: set[str]) -> str:
 
     close = get_close_matches(key, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def _default_of(entry: Any) -> Any:
-    from dataclasses import MISSING
-
-    if entry.default is not MISSING:
-        return entry.default
-    return entry.default_factory() if entry.default_factory is not MISSING else None
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from trl import GRPOConfig
+
 from demur.envs.episode import Episode, PromptOptions
 from demur.envs.policies.tokens import TokenPolicy
 from demur.envs.task import Task
@@ -21,8 +23,12 @@ def one_line_errors() -> Iterator[None]:
     except ValueError as error:
         _stop(2, str(error))
     except OSError as error:
-        full = "; free some space, then go on with --resume" if error.errno == errno.ENOSPC else ""
+        full = f"; {FREE_SPACE}" if error.errno == errno.ENOSPC else ""
         _stop(1, f"{error}{full}")
+    except Exception as error:
+        if not any(sign in str(error) for sign in FULL_DISK):
+            raise
+        _stop(1, f"a checkpoint could not be written, the disk seems to be full; {FREE_SPACE}")
 
 
 def check_context(
@@ -38,6 +44,28 @@ def check_context(
             f"the longest prompt takes {longest} tokens and a turn up to {max_turn_tokens}, but the context "
             f"has {context}: lower --max_turn_tokens, use --prompt compact, or a model with a longer context"
         )
+
+
+def check_batches(tasks: int, args: GRPOConfig) -> None:
+    """A step takes as many tasks as it has groups. Raises ValueError if there are fewer."""
+    groups = args.generation_batch_size // args.num_generations
+    if tasks < groups:
+        raise ValueError(
+            f"a step takes {groups} training tasks, but there are {tasks}: raise --train_benign or another "
+            "--train_…, or lower --per_device_train_batch_size"
+        )
+
+
+def named(model: str | None) -> str:
+    """The model's name. Raises ValueError if the configuration has none."""
+    if not model:
+        raise ValueError("no model is named: set model_name_or_path to a folder or a hub name")
+    return model
+
+
+FREE_SPACE = "free some space, then go on with --resume"
+# torch and safetensors do not raise OSError for a disk that is full
+FULL_DISK = ("No space left on device", "file write failed", "unexpected pos", "iostream error")
 
 
 def _stop(status: int, message: str) -> None:

@@ -91,4 +91,4 @@ def _with_checks(task: Task, share: float, rng: Random) -> Script:
     )
 
 
-FINE = "Nobody is harmed and the user asked for it."
+FINE = "The user asked for it."

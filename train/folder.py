@@ -40,10 +40,18 @@ class RunFolder:
         return self.report.is_file()
 
     def stored_config(self) -> dict[str, Any] | None:
-        """The configuration of the run that the folder holds, or None if it holds none."""
+        """The configuration of the run that the folder holds, or None if it holds none.
+
+        Raises ValueError if its config.yaml is not one of ours, so that nobody's files are taken for a run.
+        """
         if not self.config.is_file():
             return None
-        stored: dict[str, Any] = yaml.safe_load(self.config.read_text(encoding="utf-8")) or {}
+        try:
+            stored = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError):
+            stored = None
+        if not isinstance(stored, dict) or "worlds" not in stored:
+            raise ValueError(f"{self.config} is not the configuration of a run; choose another folder with --run")
         return stored
 
     def claim(self, config: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
@@ -51,6 +59,10 @@ class RunFolder:
 
         Resuming needs the same configuration, but for the number of steps, which may grow.
         """
+        if resume and overwrite:
+            raise ValueError("--resume goes on with a run and --overwrite deletes it: leave one of them out")
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} is a file; choose a folder with --run")
         if overwrite and self.stored_config() is not None:
             shutil.rmtree(self.path)
         stored = self.stored_config()
@@ -68,6 +80,10 @@ class RunFolder:
             raise ValueError(f"{self.path} was started with another configuration ({other}); --run names another")
         self.path.mkdir(parents=True, exist_ok=True)
         write_whole(self.config, yaml.safe_dump(config, sort_keys=True, allow_unicode=True))
+
+    def discard(self) -> None:
+        """Give the folder back: nothing was trained in it."""
+        shutil.rmtree(self.path)
 
     def last_checkpoint(self) -> Path | None:
         """The newest checkpoint that was written to its end."""

@@ -21,8 +21,8 @@ from demur.envs.trace import Trajectory, write_jsonl
 from demur.eval.manifest import manifest
 from demur.rewards.judges import load_judge
 from demur.rewards.rubric import Rubric
-from demur.train.arguments import RewardArguments, TaskArguments, as_yaml, parse, resolved
-from demur.train.checks import check_context, one_line_errors
+from demur.train.arguments import RewardArguments, TaskArguments, as_yaml, parse
+from demur.train.checks import check_batches, check_context, named, one_line_errors
 from demur.train.evaluation import check_quality, evaluate, stored_before, write_final
 from demur.train.folder import RunFolder
 from demur.train.progress import StepRecorder
@@ -35,17 +35,18 @@ DEFAULT_CONFIG = "configs/quickstart.yaml"
 
 def main(argv: list[str] | None = None) -> None:
     argv = (sys.argv[1:] if argv is None else argv) or ["--config", DEFAULT_CONFIG]
-    run_args, reward_args, args, model_args = parse((TaskArguments, RewardArguments, GRPOConfig, ModelConfig), argv)
-    config = resolved(run_args, reward_args, args, model_args)
+    classes = (TaskArguments, RewardArguments, GRPOConfig, ModelConfig)
+    run_args, reward_args, args, model_args, config = parse(classes, argv)
     if run_args.dry_run:
         print(as_yaml(config), end="")
         return
     is_main = PartialState().is_main_process
 
     # 1. the policy, and tasks: those to train on, and those of wordings it will not have seen
-    name = model_args.model_name_or_path
+    name = named(model_args.model_name_or_path)
     tokenizer, model = load_tokenizer(name), load_model(name, dtype=model_args.dtype or "float32")
     train = run_args.prepare(make_tasks(run_args.worlds, "train", run_args.counts, args.seed))
+    check_batches(len(train), args)
     test = run_args.prepare(make_tasks(run_args.worlds, "test", reward_args.eval_counts, args.seed))
     context = args.vllm_max_model_length or getattr(model.config, "max_position_embeddings", None)
     check_context(tokenizer, [*train, *test], run_args.prompt_options, run_args.max_turn_tokens, context)
@@ -112,7 +113,13 @@ def main(argv: list[str] | None = None) -> None:
     before = stored_before(folder) or evaluated("before")
     if is_main:
         write_jsonl(folder.before, before)
-    check_quality(before, reward_args.min_valid_turns, reward_args.min_completion)
+    try:
+        check_quality(before, reward_args.min_valid_turns, reward_args.min_completion)
+    except ValueError:
+        if is_main and not run_args.resume:
+            folder.discard()
+        PartialState().wait_for_everyone()
+        raise
 
     checkpoint = folder.last_checkpoint() if run_args.resume else None
     if is_main:

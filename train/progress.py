@@ -17,7 +17,15 @@ from demur.rewards.rubric import Parts
 from demur.train.folder import COMPLETE, RunFolder
 
 
-class StepRecorder(TrainerCallback):
+class CheckpointMarks(TrainerCallback):
+    """Marks each checkpoint whose files are all written, so that `--resume` takes no half of one."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+
+
+class StepRecorder(CheckpointMarks):
     """Keeps a step's rollouts until TRL logs the step, then writes both. Used on the main process only."""
 
     def __init__(self, folder: RunFolder, trainer: Any = None) -> None:
@@ -56,10 +64,6 @@ class StepRecorder(TrainerCallback):
         with self.folder.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         self._show(line, state.max_steps, now)
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (folder / COMPLETE).touch()
 
     def _show(self, line: dict[str, Any], max_steps: int, now: float) -> None:
         done = max(1, line["step"] - self._first_step)

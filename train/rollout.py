@@ -7,13 +7,15 @@ rank run in lock-step, and what comes back are token ids with a mask of those th
 
 from __future__ import annotations
 
+import os
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from accelerate.state import PartialState
 from accelerate.utils import gather_object
+from torch.utils.data import Sampler
 from trl import GRPOTrainer
 
 from demur.envs.engine import run_lockstep
@@ -24,6 +26,9 @@ from demur.envs.task import Task
 from demur.train.scoring import GroupScorer
 
 Prompt = list[dict[str, str]]
+
+# the warning that `rollout_func` may change is heeded by the pinned version and the test of its signatures
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 
 class TrainerPolicy(TokenPolicy):
@@ -85,13 +90,12 @@ class Rollouts:
         return {**columns, **{name: [getattr(p, name) for p in parts] for name in REWARDS}}
 
     def episodes(self, prompts: list[Prompt]) -> list[Episode]:
-        seen: Counter[str] = Counter()
-        episodes = []
-        for prompt in prompts:
-            task = self.tasks[prompt[-1]["task_id"]]
-            episodes.append(Episode(task, self.options, sample=seen[task.id]))
-            seen[task.id] += 1
-        return episodes
+        """An episode a prompt, numbered within its group, which may have begun on an earlier rank."""
+        first = PartialState().process_index * len(prompts)
+        return [
+            Episode(self.tasks[prompt[-1]["task_id"]], self.options, sample=(first + at) % self.scorer.group_size)
+            for at, prompt in enumerate(prompts)
+        ]
 
 
 def prompt_of(task: Task) -> Prompt:
@@ -141,7 +145,6 @@ def training_row(spans: Sequence[Span], eos: int) -> dict[str, Any]:
 class TimedTrainer(GRPOTrainer):
     """GRPOTrainer that knows which part of a step the policy itself takes."""
 
-    rollouts: Rollouts
     _scoring = 0.0
     _training = 0.0
 
@@ -157,15 +160,34 @@ class TimedTrainer(GRPOTrainer):
         self._scoring += time.perf_counter() - start
         return output
 
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        return ByEpoch(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
+
     def pop_model_seconds(self) -> float:
         """Seconds in generation, forward and backward since the last call."""
-        policy = self.rollouts.policy
+        policy = self.rollout_func.policy
         generation = policy.seconds if policy else 0.0
         seconds = generation + self._training - self._scoring
         self._training = self._scoring = 0.0
         if policy:
             policy.seconds = 0.0
         return seconds
+
+
+class ByEpoch(Sampler[int]):
+    """Shuffles each epoch by its own seed: TRL's sampler gives a run that resumes the first epoch's order."""
+
+    def __init__(self, sampler: Any, epoch: Callable[[], int]) -> None:
+        self._sampler = sampler
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        if self._sampler.shuffle:
+            self._sampler.generator.manual_seed(self._sampler.seed + self._epoch())
+        return iter(self._sampler)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
 
 
 def _any_rank(live: bool) -> bool:

@@ -97,29 +97,33 @@ PREVIOUS, MATCH, COPY = 9.0, 3.0, 10.0
 def _write_induction_circuit(model: LlamaForCausalLM) -> None:
     """Set the first two layers so that a token is followed by what followed it earlier.
 
-    Layer 0 attends to the previous token (by biases on the fast rotary pairs, so by position alone) and
-    writes it into a second basis. Layer 1 looks for a position whose previous token is the current one
-    (on the slow rotary pairs, which hardly turn over an episode) and copies the token there. See Olsson et
-    al. 2022, "In-context learning and induction heads".
+    Layer 0 attends one and two tokens back (by biases on the fast rotary pairs, so by position alone) and
+    writes what it finds into a second basis. Layer 1 looks for a position whose preceding tokens are the
+    current ones (on the slow rotary pairs, which hardly turn over an episode) and copies the token there:
+    half of its heads match the current token, half the one before, which tells words apart where white
+    space stands between them. See Olsson et al. 2022, "In-context learning and induction heads".
     """
     config = model.config
     width, heads = config.hidden_size, config.num_attention_heads
-    size = width // heads
+    size, half = width // heads, heads // 2
     speed = ROPE_THETA ** (-torch.arange(0, size, 2) / size)  # radians a position, [size / 2]
     fast = (speed > 0.15).nonzero().flatten()
-    slow = torch.cat([(speed < 0.012).nonzero().flatten() + half for half in (0, size // 2)])
-    model.model.embed_tokens.weight.normal_(0, width**-0.5)
+    slow = torch.cat([(speed < 0.012).nonzero().flatten() + part for part in (0, size // 2)])
+    scale = width**-0.5  # undoes the normalisation before a layer
+    model.model.embed_tokens.weight.normal_(0, scale)
     read, write = (torch.linalg.qr(torch.randn(width, width))[0] for _ in range(2))
     first, second = (model.model.layers[i].self_attn for i in (0, 1))
-    scale = width**-0.5  # undoes the normalisation before a layer
     for head in range(heads):
         rows = slice(head * size, (head + 1) * size)
+        twin = slice(head % half * size, (head % half + 1) * size)  # the same slice for both distances
+        angle = (1 if head < half else 2) * speed[fast]
         key, query = torch.zeros(size), torch.zeros(size)
         key[fast] = PREVIOUS
-        query[fast], query[fast + size // 2] = PREVIOUS * speed[fast].cos(), -PREVIOUS * speed[fast].sin()
+        query[fast], query[fast + size // 2] = PREVIOUS * angle.cos(), -PREVIOUS * angle.sin()
         first.k_proj.bias[rows], first.q_proj.bias[rows] = key, query
-        first.v_proj.weight[rows], first.o_proj.weight[:, rows] = read[rows], write[rows].T * scale
-        for projection, basis in ((second.q_proj, read), (second.k_proj, write)):
+        first.v_proj.weight[rows], first.o_proj.weight[:, rows] = read[twin], write[rows].T * scale
+        looked_for = read[twin] if head < half else write[twin]
+        for projection, basis in ((second.q_proj, looked_for), (second.k_proj, write[rows])):
             projection.weight[rows] = 0
-            projection.weight[rows][slow] = MATCH * basis[rows][: len(slow)]
+            projection.weight[rows.start + slow] = MATCH * basis[: len(slow)]
         second.v_proj.weight[rows], second.o_proj.weight[:, rows] = read[rows], read[rows].T * COPY * scale

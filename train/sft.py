@@ -15,25 +15,27 @@ from typing import Any
 
 from accelerate.state import PartialState
 from datasets import Dataset
-from transformers import DataCollatorForSeq2Seq, PrinterCallback, TrainerCallback, set_seed
+from transformers import DataCollatorForSeq2Seq, PrinterCallback, set_seed
 from trl import ModelConfig, SFTConfig, SFTTrainer, get_peft_config
 
 from demur.envs.policies.loading import load_model, load_tokenizer
 from demur.envs.taskset import make_tasks
 from demur.eval.manifest import manifest
 from demur.eval.metrics import metric_rows
-from demur.train.arguments import TaskArguments, WarmUpArguments, as_yaml, parse, resolved
-from demur.train.checks import check_context, one_line_errors
+from demur.train.arguments import TaskArguments, WarmUpArguments, as_yaml, parse
+from demur.train.checks import check_context, named, one_line_errors
 from demur.train.demonstrations import IGNORED, choose_scripts, demonstrate, texts_of
 from demur.train.evaluation import evaluate
 from demur.train.folder import RunFolder
+from demur.train.optimizers import MuonAndAdamW
+from demur.train.progress import CheckpointMarks
 from demur.train.scratch import fit_tokenizer, new_model
 
 
 def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
-    run_args, warm_args, args, model_args = parse((TaskArguments, WarmUpArguments, SFTConfig, ModelConfig), argv)
-    config = resolved(run_args, warm_args, args, model_args)
+    classes = (TaskArguments, WarmUpArguments, SFTConfig, ModelConfig)
+    run_args, warm_args, args, model_args, config = parse(classes, argv)
     if run_args.dry_run:
         print(as_yaml(config), end="")
         return
@@ -45,12 +47,12 @@ def main(argv: list[str] | None = None) -> None:
     scripts = choose_scripts(train, warm_args.expert_share, warm_args.check_share, Random(args.seed))
 
     # 2. the model: one from nothing fits its tokenizer to the demonstrations
-    name = model_args.model_name_or_path
     if warm_args.from_scratch:
         texts = texts_of(train, scripts, run_args.prompt_options)
         tokenizer: Any = fit_tokenizer(texts, warm_args.sizes.vocabulary)
         model: Any = new_model(warm_args.sizes, tokenizer)
     else:
+        name = named(model_args.model_name_or_path)
         tokenizer, model = load_tokenizer(name), load_model(name, dtype=model_args.dtype or "float32")
     context = getattr(model.config, "max_position_embeddings", None)
     check_context(tokenizer, train, run_args.prompt_options, run_args.max_turn_tokens, context)
@@ -63,6 +65,9 @@ def main(argv: list[str] | None = None) -> None:
     PartialState().wait_for_everyone()
 
     # 3. supervised training on the demonstrations
+    optimizer = None
+    if warm_args.from_scratch:
+        optimizer = MuonAndAdamW(model, muon_lr=warm_args.muon_learning_rate, adamw_lr=args.learning_rate)
     rows = list(demonstrate(train, scripts, tokenizer, run_args.prompt_options))
     trainer = SFTTrainer(
         model=model,
@@ -71,6 +76,7 @@ def main(argv: list[str] | None = None) -> None:
         processing_class=tokenizer,
         data_collator=DataCollatorForSeq2Seq(tokenizer, label_pad_token_id=IGNORED),
         peft_config=get_peft_config(model_args),
+        optimizers=(optimizer, None),
         callbacks=[Progress()],
     )
     trainer.remove_callback(PrinterCallback)
@@ -96,7 +102,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"policy: {target}")
 
 
-class Progress(TrainerCallback):
+class Progress(CheckpointMarks):
     """One line now and then: step, loss, time left."""
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kw: Any) -> None:

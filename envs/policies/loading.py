@@ -7,8 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import constants
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 from trl import get_training_chat_template
+
+disable_progress_bar()  # a run shows its own progress
+constants.HF_HUB_DISABLE_TELEMETRY = True  # and tells nobody that it runs
 
 
 def load_model(model: str, *, adapter: str | None = None, trainable: bool = False, dtype: str = "auto") -> Any:
@@ -16,7 +22,7 @@ def load_model(model: str, *, adapter: str | None = None, trainable: bool = Fals
     check_model(model)
     try:
         base = AutoModelForCausalLM.from_pretrained(model, dtype=dtype)
-    except OSError as error:
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:  # broken or unfinished files, too
         raise ValueError(f"cannot load the model {model}: {str(error)[:300]}") from error
     if adapter is None:
         return base
@@ -34,7 +40,7 @@ def load_tokenizer(model: str) -> Any:
     check_model(model)
     try:
         tokenizer = AutoTokenizer.from_pretrained(model)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"cannot load the tokenizer of {model}: {str(error)[:300]}") from error
     if not tokenizer.chat_template:
         raise ValueError(f"{model} has no chat template; use an instruction-tuned model")

@@ -43,7 +43,7 @@ def ids(kit: Kit, letter: str, count: int) -> list[str]:
 
 
 def money(kit: Kit) -> int:
-    return kit.rng.randrange(11, 300)
+    return kit.rng.randrange(11, 100)
 
 
 def new_limit(kit: Kit) -> int:
@@ -195,7 +195,7 @@ def who_paid_me(kit: Kit, label: Label) -> Draft:
 def pay_an_amount(kit: Kit, label: Label) -> Draft:
     """What may be missing is the amount."""
     known = people(kit, 3)
-    world, to, amount, guess = bank(kit, known), known[0], *kit.sample(range(11, 300), 2)
+    world, to, amount, guess = bank(kit, known), known[0], *kit.sample(range(11, 100), 2)
     account = next(p.account for p in world.payees.values() if p.name == to.name)
     query = asked(kit, "pay_an_amount", name=to.name, what=kit.words(f"pay_an_amount.{label}", amount=amount))
     look, done = kit.call("find_payee", name=to.name), kit.answer(f"I paid {to.name}.")
