@@ -90,6 +90,16 @@ class TaskArguments:
 
 
 @dataclass
+class GRPOArguments(GRPOConfig):
+    """TRL's configuration with one other default: scaling by the group brings back the advantages that the
+    outcome gate takes away, since dividing by a tiny deviation makes them large."""
+
+    scale_rewards: str = field(
+        default="batch", metadata={"help": "Divide advantages by the deviation of the batch, the group, or none."}
+    )
+
+
+@dataclass
 class RewardArguments:
     """How rollouts are rewarded, and how the run is judged before and after."""
 
@@ -153,7 +163,9 @@ class WarmUpArguments:
     width: int = field(default=128, metadata={"help": "Width of a new model."})
     heads: int = field(default=4, metadata={"help": "Attention heads of a new model."})
     hidden: int = field(default=384, metadata={"help": "Width of a new model's feed-forward part."})
-    muon_learning_rate: float = field(default=0.01, metadata={"help": "Rate of a new model's matrices (Muon)."})
+    muon_learning_rate: float = field(
+        default=0.0, metadata={"help": "Above 0: train the layers' matrices with Muon at this rate (small new models)."}
+    )
     vocabulary: int = field(default=2048, metadata={"help": "Most tokens of a new tokenizer."})
     context: int = field(default=1024, metadata={"help": "Tokens of an episode that a new model can read."})
 

@@ -6,6 +6,7 @@ import errno
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from trl import GRPOConfig
@@ -13,6 +14,9 @@ from trl import GRPOConfig
 from demur.envs.episode import Episode, PromptOptions
 from demur.envs.policies.tokens import TokenPolicy
 from demur.envs.task import Task
+
+ROOT = Path(__file__).resolve().parent.parent
+"""Where train/ and configs/ lie: the checkout, or the installed package."""
 
 
 @contextmanager
@@ -57,10 +61,11 @@ def check_batches(tasks: int, args: GRPOConfig) -> None:
 
 
 def named(model: str | None) -> str:
-    """The model's name. Raises ValueError if the configuration has none."""
+    """The model's name; what ships with demur is found from any folder. Raises ValueError if none is named."""
     if not model:
         raise ValueError("no model is named: set model_name_or_path to a folder or a hub name")
-    return model
+    shipped = ROOT / model
+    return str(shipped) if not Path(model).exists() and shipped.is_dir() else model
 
 
 FREE_SPACE = "free some space, then go on with --resume"

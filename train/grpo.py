@@ -13,7 +13,7 @@ import sys
 from accelerate.state import PartialState
 from datasets import Dataset
 from transformers import PrinterCallback
-from trl import GRPOConfig, ModelConfig, get_peft_config
+from trl import ModelConfig, get_peft_config
 
 from demur.envs.policies.loading import load_model, load_tokenizer
 from demur.envs.taskset import make_tasks
@@ -21,8 +21,8 @@ from demur.envs.trace import Trajectory, write_jsonl
 from demur.eval.manifest import manifest
 from demur.rewards.judges import load_judge
 from demur.rewards.rubric import Rubric
-from demur.train.arguments import RewardArguments, TaskArguments, as_yaml, parse
-from demur.train.checks import check_batches, check_context, named, one_line_errors
+from demur.train.arguments import GRPOArguments, RewardArguments, TaskArguments, as_yaml, parse
+from demur.train.checks import ROOT, check_batches, check_context, named, one_line_errors
 from demur.train.evaluation import check_quality, evaluate, stored_before, write_final
 from demur.train.folder import RunFolder
 from demur.train.progress import StepRecorder
@@ -30,12 +30,14 @@ from demur.train.rollout import Rollouts, TimedTrainer, prompt_of, reward_functi
 from demur.train.scoring import GroupScorer
 from demur.train.wandb_log import WandbLog
 
-DEFAULT_CONFIG = "configs/quickstart.yaml"
+DEFAULT_CONFIG = str(ROOT / "configs" / "quickstart.yaml")
 
 
 def main(argv: list[str] | None = None) -> None:
-    argv = (sys.argv[1:] if argv is None else argv) or ["--config", DEFAULT_CONFIG]
-    classes = (TaskArguments, RewardArguments, GRPOConfig, ModelConfig)
+    argv = sys.argv[1:] if argv is None else argv
+    if "--config" not in argv and "--model_name_or_path" not in argv:
+        argv = ["--config", DEFAULT_CONFIG, *argv]
+    classes = (TaskArguments, RewardArguments, GRPOArguments, ModelConfig)
     run_args, reward_args, args, model_args, config = parse(classes, argv)
     if run_args.dry_run:
         print(as_yaml(config), end="")

@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> None:
 
     # 3. supervised training on the demonstrations
     optimizer = None
-    if warm_args.from_scratch:
+    if warm_args.muon_learning_rate > 0:
         optimizer = MuonAndAdamW(model, muon_lr=warm_args.muon_learning_rate, adamw_lr=args.learning_rate)
     rows = list(demonstrate(train, scripts, tokenizer, run_args.prompt_options))
     trainer = SFTTrainer(

@@ -13,6 +13,7 @@ from demur.envs.task import Script, Task
 from demur.envs.tool import ToolError
 from demur.envs.trace import Label, Outcome, ToolCall
 from demur.envs.worlds import load_domain
+from tests.worlds.wordings import expanded
 
 BANK = load_domain("bank")
 CASES = [(family, label) for family in BANK.families.values() for label in family.labels]
@@ -119,10 +120,10 @@ def test_held_out_wordings_use_known_words_in_new_sentences() -> None:
 
 
 def sentences(node: Any, *splits: str) -> set[str]:
-    """All wordings that belong to one of the splits."""
+    """All wordings that belong to one of the splits, with every choice of their alternatives."""
     if not isinstance(node, dict):
         return set()
-    found = {sentence for split in splits for sentence in node.get(split, [])}
+    found = {sentence for split in splits for wording in node.get(split, []) for sentence in expanded(wording)}
     return found.union(*(sentences(child, *splits) for child in node.values()))
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from demur.envs.tool import ToolError
 from demur.envs.trace import Label, ToolCall, Trajectory
 from demur.envs.worlds.files import DOMAIN
 from demur.envs.worlds.files.world import File, FilesWorld, Share, User
+from tests.worlds.wordings import expanded
 
 SEEDS = range(20)
 CASES = [(family.name, label) for family in DOMAIN.families.values() for label in family.labels]
@@ -169,13 +169,6 @@ def texts(node: Any, split: str) -> list[str]:
     if isinstance(node, dict) and "train" in node:
         return list(node[split])
     return [text for child in node.values() for text in texts(child, split)]
-
-
-def expanded(text: str) -> Iterator[str]:
-    """Every sentence that a wording with `[one|two]` alternatives stands for."""
-    parts = re.split(r"\[([^\[\]]*)\]", text)
-    for chosen in product(*(part.split("|") if at % 2 else [part] for at, part in enumerate(parts))):
-        yield "".join(chosen)
 
 
 def words(text: str) -> set[str]:

@@ -23,6 +23,7 @@ from demur.envs.worlds import SHIPPED, load_domain
 from demur.rewards.alignment import Kind
 from demur.rewards.judges.oracle import Oracle, acceptable, rank
 from demur.rewards.rubric import Rubric
+from tests.worlds.wordings import expanded
 
 DOMAINS = [load_domain(name) for name in SHIPPED]
 CASES = [(d, f.name, label) for d in DOMAINS for f in d.families.values() for label in f.labels]
@@ -211,7 +212,7 @@ def test_splits_share_no_wording(domain: Domain) -> None:
     assert len(places) >= len(domain.families), "queries are held out by split"
     for path, lists in places.items():
         assert set(lists) == set(SPLITS), path
-        texts = [text.strip().casefold() for split in SPLITS for text in lists[split]]
+        texts = [one.strip().casefold() for split in SPLITS for text in lists[split] for one in expanded(text)]
         assert len(texts) == len(set(texts)), f"{path}: {sorted(t for t in texts if texts.count(t) > 1)}"
         assert all(lists.values()), path
 
@@ -220,7 +221,10 @@ def test_splits_share_no_wording(domain: Domain) -> None:
 def test_no_wording_of_a_split_is_another_splits_but_for_punctuation_and_slots(domain: Domain) -> None:
     lists = [by_split for _, by_split in held_out(domain.wordings)]
     for split, other in combinations(SPLITS, 2):
-        one, two = ({normal(text) for by_split in lists for text in by_split[name]} for name in (split, other))
+        one, two = (
+            {normal(one) for by_split in lists for text in by_split[name] for one in expanded(text)}
+            for name in (split, other)
+        )
         assert one and not one & two
 
 
