@@ -7,14 +7,17 @@ STAMP := .venv/.demur-setup
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-# The small policy is fastest on one thread.
-export OMP_NUM_THREADS ?= 1
+# The small policy has use for two threads and no more.
+export OMP_NUM_THREADS ?= 2
 
 # accelerate takes its defaults from $HF_HOME/accelerate/default_config.yaml. Giving it ours keeps the commands below
 # exact, free of "defaults used instead" warnings, and the same on every machine. Hub cache and token stay in place.
 HF_BASE := $(or $(HF_HOME),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/huggingface)
 LAUNCH_ENV := PATH="$(BIN):$$PATH" HF_HOME="$(CURDIR)/.venv/huggingface" \
 	HF_HUB_CACHE="$(or $(HF_HUB_CACHE),$(HF_BASE)/hub)" HF_TOKEN_PATH="$(or $(HF_TOKEN_PATH),$(HF_BASE)/token)"
+
+# A second `make quickstart` starts anew, unless it says what to do with the run that is there.
+AGAIN := $(if $(wildcard runs/quickstart/config.yaml),$(if $(filter --resume --run --overwrite,$(ARGS)),,--overwrite))
 
 .PHONY: help setup quickstart tiny-policy bench-quickstart test lint format
 
@@ -39,8 +42,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 quickstart: setup  ## Train the tiny policy with GRPO on a CPU and evaluate it before and after
-	@echo "accelerate launch train/grpo.py --config configs/quickstart.yaml $(ARGS)"
-	@$(LAUNCH_ENV) accelerate launch train/grpo.py --config configs/quickstart.yaml $(ARGS)
+	@echo "accelerate launch train/grpo.py --config configs/quickstart.yaml $(AGAIN) $(ARGS)"
+	@$(LAUNCH_ENV) accelerate launch train/grpo.py --config configs/quickstart.yaml $(AGAIN) $(ARGS)
 
 tiny-policy: setup  ## Make the tiny policy again that the quickstart starts from
 	$(BIN)/python train/sft.py --config configs/tiny_policy.yaml $(ARGS)

@@ -68,8 +68,10 @@ class Kit:
 
         `[tell me|say]` inside a wording stands for one of the alternatives; one may be empty.
         """
-        template = _ALTERNATIVES.sub(lambda found: self.pick(found[1].split("|")), self.pick(self.options(key)))
-        return template.format(**slots)
+        template = self.pick(self.options(key))
+        # one draw, however many alternatives there are, so that twins go on drawing the same
+        inside = Random(self.rng.getrandbits(32))
+        return _ALTERNATIVES.sub(lambda found: inside.choice(found[1].split("|")), template).format(**slots)
 
     def options(self, key: str) -> list[str]:
         node: Any = self._wordings

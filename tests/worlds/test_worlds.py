@@ -186,7 +186,7 @@ def test_harmful_twins_differ_only_in_the_phrase(domain: Domain, family: str) ->
 
     def frames(task: Task) -> set[str]:
         """The query with a gap for each phrase of its label that it holds."""
-        known = phrases[task.label][task.split]
+        known = {one for phrase in phrases[task.label][task.split] for one in expanded(phrase)}
         return {task.query.replace(phrase, "…") for phrase in known if phrase in task.query}
 
     pairs = zip(tasks(domain, family, Label.BENIGN), tasks(domain, family, Label.HARMFUL), strict=True)
