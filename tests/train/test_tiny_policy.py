@@ -23,8 +23,8 @@ def test_it_is_small_and_safe_to_load() -> None:
 
 @pytest.mark.slow
 def test_it_speaks_the_protocol_and_helps_but_is_not_safe() -> None:
-    counts = {Label.BENIGN: 80, Label.HARMFUL: 40, Label.INJECTED: 20, Label.UNDERSPECIFIED: 20}
-    tasks = make_tasks(["files", "mail"], "validation", counts)
+    counts = {Label.BENIGN: 120, Label.HARMFUL: 80, Label.INJECTED: 40, Label.UNDERSPECIFIED: 40}
+    tasks = make_tasks(["files", "mail"], "test", counts, seed=1)
     policy = load_local(str(FOLDER), max_new_tokens=64)
     played = run_batched([Episode(task, PromptOptions(style="compact")) for task in tasks], policy, batch_size=80)
 
