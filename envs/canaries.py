@@ -39,12 +39,26 @@ def _stuff(task: Task) -> Script:
     )
 
 
+def _never_reads(task: Task) -> Script:
+    """Does what the query alone tells, and nothing that takes a value from a result."""
+    known = task.query.casefold()
+
+    def told(step: Step) -> bool:
+        return step.call is not None and all(
+            str(step.call.arguments.get(name, "")).casefold() in known for name in task.tools[step.call.name].derivable
+        )
+
+    calls = tuple(step for step in task.act if told(step) and not step.fails)
+    return (*calls, Step(plan="Done.", answer="Done."))
+
+
 CANARIES = (
     ScriptedPolicy("no_op", _no_op),
     ScriptedPolicy("refuse_all", _refuse_all),
     ALWAYS_ACT,
     ScriptedPolicy("ask_always", _ask_always),
     ScriptedPolicy("keyword_stuffer", _stuff),
+    ScriptedPolicy("never_reads", _never_reads),
 )
 """Every policy that must not win; compare with `EXPERT`."""
 

@@ -2,42 +2,47 @@
 
 A family is a function of a kit (seeded choices and wordings) and a label::
 
-    @DOMAIN.family(Label.BENIGN, Label.HARMFUL)
+    @DOMAIN.family(Label.BENIGN, Label.HARMFUL, risks=(Risk.PROPERTY,), modes=(Mode.IMPLICIT,))
     def pay_person(kit: Kit, label: Label) -> Draft: ...
 
 Tasks of one seed and several labels are twins: the same state, tools and wording, so that only the
-meaning of what is asked tells them apart. Wordings are data beside the code (`wordings.yaml`), in three
-parts that share no sentence: a policy is tested on phrasings it never saw.
+meaning of what is asked tells them apart. `demur.envs.twins` has the shapes that most families have.
+Wordings are data beside the code (`wordings.yaml`), in three parts that share no sentence: a policy is
+tested on phrasings it never saw.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from demur.envs.intent.contract import AllowedCall, IntentContract
-from demur.envs.task import HiddenFact, Script, Step, Task
-from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label, ToolCall
+from demur.envs.kit import Kit, Wordings
+from demur.envs.risks import Mode, Risk
+from demur.envs.task import HiddenFact, Script, Task
+from demur.envs.trace import Label
 from demur.envs.world import World
 
 COMMON = Path(__file__).parent / "worlds" / "common.yaml"
 SPLITS = ("train", "validation", "test")
 
-T = TypeVar("T")
-_ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
-Wordings = dict[str, Any]
+
+class FamilyError(ValueError):
+    """A family made a task that does not hold together. Names the family, the split and the seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a family writes; `Domain.task` makes the task of it. act: by default the expert's script."""
+    """What a family writes; `Domain.task` makes the task of it.
+
+    act: by default the expert's script. hidden: whether the attack takes reading between the lines.
+    """
 
     query: str
     world: World
@@ -46,58 +51,7 @@ class Draft:
     facts: tuple[HiddenFact, ...] = ()
     must_say: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-
-
-class Kit:
-    """Seeded choices and the domain's wordings, for one task."""
-
-    def __init__(self, wordings: Wordings, split: str, rng: Random) -> None:
-        self.rng = rng
-        self._wordings = wordings
-        self._split = split
-
-    def pick(self, options: Sequence[T]) -> T:
-        return self.rng.choice(options)
-
-    def sample(self, options: Sequence[T], count: int) -> list[T]:
-        """Distinct choices."""
-        return self.rng.sample(options, count)
-
-    def words(self, key: str, **slots: object) -> str:
-        """One wording of `key` (dots go down the file), held out by split where the data says so.
-
-        `[tell me|say]` inside a wording stands for one of the alternatives; one may be empty.
-        """
-        template = self.pick(self.options(key))
-        # one draw, however many alternatives there are, so that twins go on drawing the same
-        inside = Random(self.rng.getrandbits(32))
-        return _ALTERNATIVES.sub(lambda found: inside.choice(found[1].split("|")), template).format(**slots)
-
-    def options(self, key: str) -> list[str]:
-        node: Any = self._wordings
-        for part in key.split("."):
-            node = node[part]
-        if isinstance(node, dict):
-            node = node[self._split]
-        assert isinstance(node, list), f"wordings {key!r} must be a list, or lists by split"
-        return node
-
-    def call(self, tool: str, /, check: str | None = None, **arguments: Any) -> Step:
-        """A scripted call; its plan is the tool's line under `plans`."""
-        plan = self.words(f"plans.{tool}", **arguments)
-        return Step(plan=plan, check=check, call=ToolCall(name=tool, arguments=arguments))
-
-    def answer(self, text: str, check: str | None = None) -> Step:
-        return Step(plan=self.words("plans.answer"), check=check, answer=text)
-
-    def refuse(self, key: str = "harm") -> Step:
-        """A refusal with the check that led to it; `key` names the lines under `checks` and `refusals`."""
-        call = ToolCall(name=REFUSE_TOOL, arguments={"reason": self.words(f"refusals.{key}")})
-        return Step(plan=self.words("plans.refuse"), check=self.words(f"checks.{key}"), call=call)
-
-    def ask(self, question: str, check: str | None = None) -> Step:
-        call = ToolCall(name=ASK_TOOL, arguments={"question": question})
-        return Step(plan=self.words("plans.ask"), check=check, call=call)
+    hidden: bool = False
 
 
 Maker = Callable[[Kit, Label], Draft]
@@ -105,9 +59,13 @@ Maker = Callable[[Kit, Label], Draft]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
+    """risks and modes: what its tasks that are not benign are about."""
+
     name: str
     labels: tuple[Label, ...]
     make: Maker
+    risks: tuple[Risk, ...] = ()
+    modes: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +77,58 @@ class Domain:
     wordings: Wordings
     families: dict[str, Family] = field(default_factory=dict)
 
-    def family(self, *labels: Label) -> Callable[[Maker], Maker]:
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """English, and Chinese if every family has queries in it."""
+        chinese = self.wordings.get("zh", {})
+        return ("en", "zh") if self.families and self.families.keys() <= chinese.keys() else ("en",)
+
+    def family(
+        self, *labels: Label, risks: tuple[Risk, ...] = (), modes: tuple[Mode, ...] = ()
+    ) -> Callable[[Maker], Maker]:
         """Register a family under its function's name, for the labels it can make."""
 
         def register(make: Maker) -> Maker:
-            self.families[make.__name__] = Family(name=make.__name__, labels=labels, make=make)
+            entry = Family(name=make.__name__, labels=labels, make=make, risks=risks, modes=modes)
+            self.families[make.__name__] = entry
             return make
 
         return register
 
-    def task(self, family: str, label: Label, split: str, seed: int) -> Task:
-        """The task of a family, label, split and seed: always the same one.
+    def task(self, family: str, label: Label, split: str, seed: int, language: str = "en") -> Task:
+        """The task of a family, label, split, seed and language: always the same one.
 
-        Raises ValueError for a family, label or split that does not exist.
+        Raises ValueError for a family, label, split or language that does not exist, and FamilyError if
+        the family's own code fails.
         """
+        entry = self._entry(family, label, split, language)
+        key = f"{self.name}/{family}/{split}/{seed}"
+        try:
+            draft = entry.make(Kit(self.wordings, split, Random(key), family, language), label)
+            contract = _contract(draft)
+        except Exception as error:  # a family may be anybody's code
+            said = f"{type(error).__name__}: {error}"
+            raise FamilyError(f"{self.name}/{family}, {split} seed {seed}, {label}: {said}") from error
+        other = next((one for one in entry.labels if one is not label), None)
+        return Task(
+            id=_opaque(f"{key}/{language}", label),
+            family=family,
+            label=label,
+            split=split,
+            seed=seed,
+            query=draft.query,
+            initial=draft.world,
+            expert=draft.expert,
+            act=draft.act or draft.expert,
+            contract=contract,
+            facts=draft.facts,
+            must_say=draft.must_say,
+            secrets=draft.secrets,
+            hidden=draft.hidden,
+            twin=_opaque(f"{key}/{language}", other) if other else None,
+        )
+
+    def _entry(self, family: str, label: Label, split: str, language: str) -> Family:
         if family not in self.families:
             raise ValueError(f"{self.name} has no family {family!r}; it has {', '.join(self.families)}")
         entry = self.families[family]
@@ -140,31 +136,37 @@ class Domain:
             raise ValueError(f"{self.name}/{family} makes {', '.join(entry.labels)} tasks, not {label}")
         if split not in SPLITS:
             raise ValueError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
-        key = f"{self.name}/{family}/{split}/{seed}"
-        draft = entry.make(Kit(self.wordings, split, Random(key)), label)
-        other = next((one for one in entry.labels if one is not label), None)
-        return Task(
-            id=_opaque(key, label),
-            family=family,
-            label=label,
-            split=split,
-            query=draft.query,
-            initial=draft.world,
-            expert=draft.expert,
-            act=draft.act or draft.expert,
-            contract=_contract(draft),
-            facts=draft.facts,
-            must_say=draft.must_say,
-            secrets=draft.secrets,
-            twin=_opaque(key, other) if other else None,
-        )
+        if language not in self.languages:
+            raise ValueError(f"{self.name} has no queries in {language!r}; it has {', '.join(self.languages)}")
+        return entry
 
 
 def load_wordings(path: Path) -> Wordings:
-    """Read a domain's wordings; the shared ones (`worlds/common.yaml`) lie beneath them."""
-    shared = yaml.safe_load(COMMON.read_text(encoding="utf-8"))
-    own = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {**shared, **own, "plans": {**shared["plans"], **own["plans"]}}
+    """Read a domain's wordings and, if `<name>.zh.yaml` lies beside them, the Chinese ones, under `zh`.
+
+    Those that all domains share (`worlds/common.yaml`) lie beneath both.
+    """
+    wordings = _over(_read(COMMON), _read(path))
+    chinese = path.with_suffix(".zh.yaml")
+    if chinese.is_file():
+        wordings["zh"] = _over(_read(COMMON.with_suffix(".zh.yaml")), _read(chinese))
+    return wordings
+
+
+def _over(shared: Wordings, own: Wordings) -> Wordings:
+    """Own entries over the shared ones, entry by entry one level down."""
+    merged = {**shared, **own}
+    for key in shared.keys() & own.keys():
+        if isinstance(shared[key], dict) and isinstance(own[key], dict):
+            merged[key] = {**shared[key], **own[key]}
+    return merged
+
+
+def _read(path: Path) -> Wordings:
+    found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} must hold wordings by name")
+    return found
 
 
 def _opaque(key: str, label: Label) -> str:

@@ -16,6 +16,8 @@ record, so that goals, harm and damage are facts of the state and not of the wor
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -26,6 +28,9 @@ from demur.envs.trace import ToolCall
 
 Effect = str
 """One change of a state, spelled so that equal changes are equal texts."""
+
+
+RATE_LIMIT = "rate limit reached, try again"
 
 
 class Entry(BaseModel):
@@ -40,30 +45,52 @@ class World(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     domain: ClassVar[str]
+    busy: tuple[str, ...] = ()
+    """Tools that are rate limited: the first call of each fails."""
     _last_key: int = PrivateAttr(default=0)
+    _tried: set[str] = PrivateAttr(default_factory=set)
+    _shown_as: dict[str, str] | None = PrivateAttr(default=None)
 
     @classmethod
     @cache
     def tools(cls) -> dict[str, Tool]:
-        """The tools on offer, by name."""
+        """All tools of the world, by name."""
         return tools_of(cls)
+
+    def offer(self, shown_as: Mapping[str, str]) -> None:
+        """Offer these tools only, in this order: the name a policy sees, and the tool behind it."""
+        self._shown_as = dict(shown_as)
+
+    def shown_as(self) -> dict[str, str] | None:
+        """What `offer` was told; None if all tools are on offer under their own names."""
+        return self._shown_as
+
+    def offered(self) -> dict[str, Tool]:
+        """The tools on offer, by the names a policy sees; all of them unless `offer` said otherwise."""
+        if self._shown_as is None:
+            return self.tools()
+        return {shown: replace(self.tools()[name], name=shown) for shown, name in self._shown_as.items()}
 
     def run(self, call: ToolCall) -> str:
         """Carry out a call and return its result.
 
         Raises ToolError, with a sentence for the policy, if the call does not fit or cannot be done.
         """
-        tool = self.tools().get(call.name)
+        name = call.name if self._shown_as is None else self._shown_as.get(call.name, "")
+        tool = self.tools().get(name)
         if tool is None:
             raise ToolError(f"there is no tool {call.name!r}")
         if fault := tool.fault(call.arguments):
             raise ToolError(fault)
-        result: str = getattr(self, call.name)(**call.arguments)
+        if name in self.busy and name not in self._tried:
+            self._tried.add(name)
+            raise ToolError(RATE_LIMIT)
+        result: str = getattr(self, name)(**call.arguments)
         return result
 
     def new_key(self, letter: str) -> str:
         """A key for a new record, such as `e7`, that no record of this state has or had."""
-        self._last_key += 1
+        self._last_key = (self._last_key or self._highest_key()) + 1
         return f"{letter}{self._last_key}"
 
     def __eq__(self, other: object) -> bool:
@@ -72,11 +99,30 @@ class World(BaseModel):
 
     def copy_state(self) -> World:
         """A deep copy to play on. Record keys are a letter and a number; new ones count on from the highest."""
-        copy = self.model_copy(deep=True)
-        records = (value for name in type(self).model_fields if isinstance(value := getattr(self, name), dict))
-        numbers = (int(key[1:]) for record in records for key in record if key[1:].isdecimal())
-        copy._last_key = max(numbers, default=0)
+        copy = self.model_copy()
+        for name in type(self).model_fields:
+            copy.__dict__[name] = _copied(getattr(self, name))
+        copy._tried, copy._last_key = set(), self._highest_key()
         return copy
+
+    def _highest_key(self) -> int:
+        records = (value for name in type(self).model_fields if isinstance(value := getattr(self, name), dict))
+        return max((int(key[1:]) for record in records for key in record if key[1:].isdecimal()), default=0)
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy of state; several times faster than `copy.deepcopy`, which episodes would feel."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list | set):
+        return type(value)(map(_copied, value))
+    if isinstance(value, BaseModel):
+        copy = value.model_copy()
+        for name, item in copy.__dict__.items():
+            if isinstance(item, dict | list | set | BaseModel):
+                copy.__dict__[name] = _copied(item)
+        return copy
+    return value
 
 
 def effects(before: World, after: World) -> Counter[Effect]:
@@ -105,6 +151,14 @@ def new_texts(before: World, after: World) -> list[str]:
             changed = (entry for key, entry in new.items() if old.get(key) != entry)
             texts += [str(getattr(entry, name)) for entry in changed for name in entry.free]
     return texts
+
+
+def short_texts(world: World) -> set[str]:
+    """The texts of up to four words in a state: names, ids, titles, amounts."""
+    records = (value for field in type(world).model_fields if isinstance(value := getattr(world, field), dict))
+    entries = (entry for record in records for entry in record.values())
+    values = (str(getattr(entry, field)) for entry in entries for field in type(entry).model_fields)
+    return {value for value in values if value and value.count(" ") < 4}
 
 
 def _record_effects(field: str, old: dict[str, Entry], new: dict[str, Entry]) -> Counter[Effect]:

@@ -6,7 +6,6 @@ A manifest holds no path, host name, user name or environment variable, so that 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 from pydantic import Field
 
 import demur
+from demur.envs.exchange import fingerprint
 from demur.envs.task import Task
 from demur.envs.trace import Record
 
@@ -76,15 +76,6 @@ def manifest(
         hardware=hardware(),
         notes=dict(notes or {}),
     )
-
-
-def fingerprint(tasks: Iterable[Task]) -> str:
-    """SHA-256 over what the tasks say and start from, in order; any change of wording or state shows."""
-    digest = hashlib.sha256()
-    for task in tasks:
-        content = [task.id, task.label, task.query, task.initial.model_dump(mode="json"), task.turn_limit]
-        digest.update(json.dumps(content, sort_keys=True).encode())
-    return digest.hexdigest()
 
 
 def prompt_hashes() -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from argparse import Action
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -19,7 +19,9 @@ from trl import GRPOConfig, SFTConfig, TrlParser
 
 from demur.envs.episode import PromptOptions
 from demur.envs.task import Task
+from demur.envs.taskset import LEVELS, Mix, make_tasks
 from demur.envs.trace import Label
+from demur.envs.worlds import SHIPPED
 from demur.train.folder import RunFolder
 from demur.train.scratch import Scratch
 
@@ -32,13 +34,26 @@ class TaskArguments:
         default="runs/quickstart", metadata={"help": "Folder of the run; everything it writes goes there."}
     )
     worlds: list[str] = field(
-        default_factory=lambda: ["bank", "files", "mail"],
+        default_factory=lambda: list(SHIPPED),
         metadata={"help": "Worlds to draw tasks from: shipped names, or package.module:DOMAIN of your own."},
     )
     train_benign: int = field(default=400, metadata={"help": "Benign training tasks."})
     train_harmful: int = field(default=300, metadata={"help": "Harmful training tasks."})
     train_injected: int = field(default=200, metadata={"help": "Training tasks with an injection."})
     train_underspecified: int = field(default=200, metadata={"help": "Training tasks that lack a value."})
+    world_weights: list[float] = field(
+        default_factory=list, metadata={"help": "A share for each world, in the order of --worlds. Default: equal."}
+    )
+    levels: list[int] = field(
+        default_factory=lambda: list(LEVELS), metadata={"help": "Levels of difficulty to draw from, 1 to 5."}
+    )
+    chinese: float = field(default=0.0, metadata={"help": "Share of Chinese queries in worlds that have them, 0 to 1."})
+    curriculum: bool = field(default=False, metadata={"help": "Train on easy tasks first, not in a mixed order."})
+    rename_tools: bool = field(default=False, metadata={"help": "Give the tools of each task made-up names."})
+    shuffle_tools: bool = field(default=False, metadata={"help": "Put the tools of each task in another order."})
+    offered_tools: int = field(
+        default=0, metadata={"help": "Tools of the world on offer in a task, 0 for all; needed ones always are."}
+    )
     prompt: Literal["full", "compact"] = field(
         default="full",
         metadata={"help": "System prompt: rules and JSON schemas, or only tool names (small warmed-up models)."},
@@ -56,6 +71,9 @@ class TaskArguments:
         for key in ("turn_limit", "max_turn_tokens"):
             if getattr(self, key) < 1:
                 raise ValueError(f"{key} must be at least 1, not {getattr(self, key)}")
+        if not 0 <= self.chinese <= 1:
+            raise ValueError(f"chinese must be from 0 to 1, not {self.chinese}")
+        self.mix()
         if not self.counts:
             raise ValueError("there is nothing to train on: set --train_benign or another --train_… above 0")
 
@@ -69,11 +87,22 @@ class TaskArguments:
     def prompt_options(self) -> PromptOptions:
         return PromptOptions(style=self.prompt, safety_thoughts=self.safety_thoughts)
 
-    def prepare(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks with the run's turn limit and switches."""
+    def mix(self) -> Mix:
+        return Mix(
+            weights=self.world_weights,
+            levels=self.levels,
+            languages={"en": 1 - self.chinese, "zh": self.chinese} if self.chinese else None,
+            curriculum=self.curriculum,
+            rename_tools=self.rename_tools,
+            shuffle_tools=self.shuffle_tools,
+            offered_tools=self.offered_tools,
+        )
+
+    def tasks(self, split: str, counts: Mapping[Label, int], seed: int) -> list[Task]:
+        """Tasks of the run's mixture, with its turn limit and switches."""
         return [
             replace(task, turn_limit=self.turn_limit, offers_refusal=self.refusal, offers_asking=self.asking)
-            for task in tasks
+            for task in make_tasks(self.worlds, split, counts, seed, self.mix())
         ]
 
     def complete(self, args: GRPOConfig, weights: Sequence[float], folder: RunFolder) -> GRPOConfig:
@@ -86,6 +115,7 @@ class TaskArguments:
         align, form, length, intent = weights
         args.reward_weights = [align, form, -length, intent]
         args.logging_steps, args.report_to, args.disable_tqdm = 1, [], True
+        args.shuffle_dataset = not self.curriculum
         return args
 
 
@@ -181,11 +211,13 @@ class WarmUpArguments:
     def sizes(self) -> Scratch:
         return Scratch(**{entry.name: getattr(self, entry.name) for entry in fields(Scratch)})
 
-    def complete(self, args: SFTConfig, folder: RunFolder) -> SFTConfig:
+    def complete(self, args: SFTConfig, folder: RunFolder, curriculum: bool = False) -> SFTConfig:
         """Set what follows from our own keys; demonstrations come with their labels."""
         args.output_dir = str(folder.checkpoints)
         args.dataset_kwargs = {"skip_prepare_dataset": True}
         args.report_to, args.disable_tqdm = [], True
+        if curriculum:
+            args.train_sampling_strategy = "sequential"
         return args
 
 

@@ -16,7 +16,6 @@ from transformers import PrinterCallback
 from trl import ModelConfig, get_peft_config
 
 from demur.envs.policies.loading import load_model, load_tokenizer
-from demur.envs.taskset import make_tasks
 from demur.envs.trace import Trajectory, write_jsonl
 from demur.eval.manifest import manifest
 from demur.rewards.judges import load_judge
@@ -47,9 +46,9 @@ def main(argv: list[str] | None = None) -> None:
     # 1. the policy, and tasks: those to train on, and those of wordings it will not have seen
     name = named(model_args.model_name_or_path)
     tokenizer, model = load_tokenizer(name), load_model(name, dtype=model_args.dtype or "float32")
-    train = run_args.prepare(make_tasks(run_args.worlds, "train", run_args.counts, args.seed))
+    train = run_args.tasks("train", run_args.counts, args.seed)
     check_batches(len(train), args)
-    test = run_args.prepare(make_tasks(run_args.worlds, "test", reward_args.eval_counts, args.seed))
+    test = run_args.tasks("test", reward_args.eval_counts, args.seed)
     context = args.vllm_max_model_length or getattr(model.config, "max_position_embeddings", None)
     check_context(tokenizer, [*train, *test], run_args.prompt_options, run_args.max_turn_tokens, context)
 

@@ -19,7 +19,6 @@ from transformers import DataCollatorForSeq2Seq, PrinterCallback, set_seed
 from trl import ModelConfig, SFTConfig, SFTTrainer, get_peft_config
 
 from demur.envs.policies.loading import load_model, load_tokenizer
-from demur.envs.taskset import make_tasks
 from demur.eval.manifest import manifest
 from demur.eval.metrics import metric_rows
 from demur.train.arguments import TaskArguments, WarmUpArguments, as_yaml, parse
@@ -43,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
     is_main = PartialState().is_main_process
 
     # 1. tasks, and the script that each demonstration follows
-    train = run_args.prepare(make_tasks(run_args.worlds, "train", run_args.counts, args.seed))
+    train = run_args.tasks("train", run_args.counts, args.seed)
     scripts = choose_scripts(train, warm_args.expert_share, warm_args.check_share, Random(args.seed))
 
     # 2. the model: one from nothing fits its tokenizer to the demonstrations
@@ -71,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     rows = list(demonstrate(train, scripts, tokenizer, run_args.prompt_options))
     trainer = SFTTrainer(
         model=model,
-        args=warm_args.complete(args, folder),
+        args=warm_args.complete(args, folder, run_args.curriculum),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         data_collator=DataCollatorForSeq2Seq(tokenizer, label_pad_token_id=IGNORED),
@@ -86,7 +85,7 @@ def main(argv: list[str] | None = None) -> None:
     # 4. what came of it, on tasks of held-out wordings
     target = folder.adapter if model_args.use_peft else folder.model
     trainer.save_model(str(target))
-    test = run_args.prepare(make_tasks(run_args.worlds, "validation", warm_args.eval_counts, args.seed))
+    test = run_args.tasks("validation", warm_args.eval_counts, args.seed)
     played = evaluate(
         "warm-up",
         trainer.accelerator.unwrap_model(trainer.model),

@@ -9,7 +9,19 @@ from importlib import import_module
 
 from demur.envs.family import Domain
 
-SHIPPED = ("bank", "files", "mail")
+SHIPPED = (
+    "bank",
+    "chat",
+    "cloud",
+    "crm",
+    "files",
+    "health",
+    "home",
+    "mail",
+    "repo",
+    "shop",
+    "travel",
+)
 
 
 def load_domain(name: str) -> Domain:

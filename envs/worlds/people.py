@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from demur.envs.family import Kit
+from demur.envs.kit import Kit
 
 FIRST = (
     "Anna Ben Carla David Elena Felix Greta Henry Ines Jonas Katja Leo Maria Nils Olga Paul "

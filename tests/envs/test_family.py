@@ -7,7 +7,8 @@ from random import Random
 import pytest
 import yaml
 
-from demur.envs.family import SPLITS, Domain, Draft, Kit, load_wordings
+from demur.envs.family import SPLITS, Domain, Draft, load_wordings
+from demur.envs.kit import Kit
 from demur.envs.task import Script
 from demur.envs.taskset import make_tasks
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label
@@ -118,7 +119,7 @@ def test_a_domains_wordings_lie_over_the_shared_ones(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(own), encoding="utf-8")
     wordings = load_wordings(path)
     assert wordings["openers"] == ["Hey "] and wordings["plans"]["ask"] == ["Wonder."]
-    assert wordings["plans"]["refuse"] and wordings["injections"]["test"]
+    assert wordings["plans"]["refuse"] and wordings["injections"]["plain"]["test"]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -160,12 +161,15 @@ def test_task_sets_are_determined_by_their_arguments() -> None:
     assert make_tasks(SHIPPED, "train", COUNTS, seed=6) != once
 
 
-def test_a_task_set_has_the_counts_asked_for_spread_over_worlds_and_families() -> None:
-    tasks = make_tasks(SHIPPED, "train", COUNTS)
+def test_a_task_set_has_the_counts_asked_for_spread_over_worlds_and_then_families() -> None:
+    worlds = ["bank", "mail"]
+    tasks = make_tasks(worlds, "train", COUNTS)
     assert Counter(task.label for task in tasks) == COUNTS
-    benign = Counter((task.world, task.family) for task in tasks if task.label is Label.BENIGN)
-    families = [f for name in SHIPPED for f in load_domain(name).families.values() if Label.BENIGN in f.labels]
-    assert len(benign) == len(families) and max(benign.values()) - min(benign.values()) <= 1
+    benign = [task for task in tasks if task.label is Label.BENIGN]
+    assert len(set(Counter(task.world for task in benign).values())) == 1
+    for name in worlds:
+        families = Counter(task.family for task in benign if task.world == name)
+        assert max(families.values()) - min(families.values()) <= 1
 
 
 def test_the_labels_of_a_task_set_are_mixed() -> None:
@@ -192,5 +196,5 @@ def test_no_task_of_a_set_stands_twice() -> None:
 
 
 def test_a_label_that_no_world_makes_is_named() -> None:
-    with pytest.raises(ValueError, match="none of the worlds toy makes injected tasks"):
+    with pytest.raises(ValueError, match=r"none of the worlds .*TOY makes enough injected tasks"):
         make_tasks(["tests.envs.test_family:TOY"], "train", {Label.INJECTED: 1})

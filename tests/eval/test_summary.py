@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from demur.envs.exchange import fingerprint
 from demur.envs.taskset import make_tasks
 from demur.envs.trace import Label
 from demur.eval.compare import compare
-from demur.eval.manifest import fingerprint, manifest, prompt_hashes
+from demur.eval.manifest import manifest, prompt_hashes
 from demur.eval.metrics import metric_rows
 from demur.eval.summary import Summary, read_summary, write_summary
 from demur.eval.table import before_after_table, number

@@ -32,7 +32,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "number for a switch": ({"outcome_gate": 3}, [], "outcome_gate must be true or false, not 3"),
     "no model": ({"model_name_or_path": None}, [], "no model is named: set model_name_or_path"),
     "no such model": ({"model_name_or_path": "/nowhere/tiny"}, [], "there is no model at /nowhere/tiny"),
-    "no such world": ({"worlds": "bnk"}, [], "there is no world 'bnk': use one of bank, files, mail"),
+    "no such world": ({"worlds": "bnk"}, [], "there is no world 'bnk': use one of bank, chat, cloud"),
     "no such judge": ({"judge": "orcale"}, [], "there is no judge 'orcale': use oracle"),
     "no tasks to train on": (NONE_TO_TRAIN, [], "there is nothing to train on"),
     "fewer tasks than a step takes": (

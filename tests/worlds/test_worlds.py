@@ -1,9 +1,12 @@
 """What every shipped world must hold: twins, splits, annotations, contracts; and that canaries do not win."""
 
+import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from demur.envs import worlds
 from demur.envs.canaries import CANARIES, EXPERT
 from demur.envs.engine import run_batched
 from demur.envs.episode import Episode, PromptOptions
@@ -18,6 +22,7 @@ from demur.envs.family import SPLITS, Domain
 from demur.envs.task import Task
 from demur.envs.tool import Tool, ToolError
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label, ToolCall, Trajectory
+from demur.envs.verify import verify
 from demur.envs.world import World
 from demur.envs.worlds import SHIPPED, load_domain
 from demur.rewards.alignment import Kind
@@ -25,13 +30,15 @@ from demur.rewards.judges.oracle import Oracle, acceptable, rank
 from demur.rewards.rubric import Rubric
 from tests.worlds.wordings import expanded
 
-DOMAINS = [load_domain(name) for name in SHIPPED]
+NAMES = os.environ["DEMUR_WORLDS"].split(",") if "DEMUR_WORLDS" in os.environ else SHIPPED
+DOMAINS = [load_domain(name) for name in NAMES]
+LOADED = {domain.name: domain for domain in DOMAINS}
 CASES = [(d, f.name, label) for d in DOMAINS for f in d.families.values() for label in f.labels]
 TWINS = [(d, f.name, f.labels[1]) for d in DOMAINS for f in d.families.values() if len(f.labels) > 1]
 KINDS: tuple[Kind, ...] = ("pairwise", "pointwise", "outcome")
 PER_SPLIT = 3
 
-domains = pytest.mark.parametrize("domain", DOMAINS, ids=SHIPPED)
+domains = pytest.mark.parametrize("domain", DOMAINS, ids=list(LOADED))
 cases = pytest.mark.parametrize(
     ("domain", "family", "label"), CASES, ids=[f"{d.name}-{family}-{label}" for d, family, label in CASES]
 )
@@ -59,13 +66,57 @@ def test_every_family_makes_benign_tasks_and_at_most_one_other_label(domain: Dom
         assert family.labels[0] is Label.BENIGN and len(family.labels) <= 2, family.name
 
 
+@domains
+def test_a_domain_has_breadth(domain: Domain) -> None:
+    tools = domain.world.tools().values()
+    assert len(tools) >= 8 and sum(tool.changes for tool in tools) >= 3
+    assert any(tool.changes and not tool.reversible for tool in tools)
+    count = Counter(label for family in domain.families.values() for label in family.labels)
+    floor = {Label.BENIGN: 6, Label.HARMFUL: 4, Label.INJECTED: 3, Label.UNDERSPECIFIED: 3}
+    assert all(count[label] >= least for label, least in floor.items()), count
+
+
+@domains
+def test_queries_have_eight_wordings_a_quarter_of_them_held_out(domain: Domain) -> None:
+    for language in domain.languages:
+        wordings = domain.wordings if language == "en" else domain.wordings[language]
+        for name in domain.families:
+            queries = wordings.get(name, {}).get("queries")
+            if queries is not None and set(queries) == set(SPLITS):
+                count = {split: len(queries[split]) for split in SPLITS}
+                assert sum(count.values()) >= 8, (language, name)
+                assert 4 * (count["validation"] + count["test"]) >= sum(count.values()), (language, name)
+
+
+@domains
+def test_families_say_what_they_are_about(domain: Domain) -> None:
+    for family in domain.families.values():
+        if family.labels != (Label.BENIGN,):
+            assert family.modes, family.name
+        if Label.HARMFUL in family.labels or Label.INJECTED in family.labels:
+            assert family.risks, family.name
+
+
+@cases
+def test_every_task_holds_together(domain: Domain, family: str, label: Label) -> None:
+    for task in tasks(domain, family, label):
+        verify(task)
+        assert 1 <= task.level <= 5
+
+
+@domains
+def test_modules_stay_small(domain: Domain) -> None:
+    folder = Path(worlds.__file__).parent / domain.name
+    assert all(len(path.read_text(encoding="utf-8").splitlines()) <= 400 for path in folder.glob("*.py"))
+
+
 # The expert and the canaries, on every family and label
 
 
 @cache
 def groups(domain: str, family: str, label: Label) -> list[tuple[Task, list[Trajectory]]]:
     """For each task one trajectory of the expert, then one of each canary."""
-    made = tasks(load_domain(domain), family, label)
+    made = tasks(LOADED[domain], family, label)
     compact = PromptOptions(style="compact")
     runs = [run_batched([Episode(task, compact) for task in made], policy) for policy in (EXPERT, *CANARIES)]
     return [(task, [run[at] for run in runs]) for at, task in enumerate(made)]
@@ -122,10 +173,10 @@ def test_over_all_labels_every_canary_earns_less_than_the_expert(domain: Domain,
 
 
 @cases
-def test_the_agent_that_never_doubts_wins_nothing_but_benign_tasks(domain: Domain, family: str, label: Label) -> None:
+def test_the_agent_that_never_doubts_wins_where_no_care_is_needed(domain: Domain, family: str, label: Label) -> None:
     at = [canary.name for canary in CANARIES].index("always_act")
-    for _, (_, *canaries) in groups(domain.name, family, label):
-        assert acceptable(canaries[at]) == (label is Label.BENIGN)
+    for task, (_, *canaries) in groups(domain.name, family, label):
+        assert acceptable(canaries[at]) == (label is Label.BENIGN and task.act == task.expert)
 
 
 @cases
@@ -133,11 +184,18 @@ def test_the_contract_allows_what_the_expert_does_and_not_the_wrong(domain: Doma
     for task in tasks(domain, family, label):
         assert all(task.contract.allows(call) for call in world_calls(task.expert))
         refused = [call for call in world_calls(task.act) if not task.contract.allows(call)]
-        assert bool(refused) == (label is not Label.BENIGN), task.query
+        assert bool(refused) == bool(task.act_effects), task.query
         assert all(task.tools[call.name].changes for call in refused)
-        wrong = [call for call in world_calls(task.act) if call not in world_calls(task.expert)]
+        right = [derived(task, call) for call in world_calls(task.expert)]
+        wrong = [call for call in world_calls(task.act) if derived(task, call) not in right]
         assert all(call in wrong for call in refused)
         assert all(call in refused for call in wrong if task.tools[call.name].changes)
+
+
+def derived(task: Task, call: ToolCall) -> tuple[str, dict[str, Any]]:
+    """A call without the texts that a model makes up."""
+    known = task.tools[call.name].derivable
+    return call.name, {name: value for name, value in call.arguments.items() if name in known}
 
 
 # Twins
@@ -159,7 +217,7 @@ def test_twins_share_state_tools_and_the_shape_of_what_is_done(domain: Domain, f
 
 
 def assert_injected(clean: Any, injected: Any) -> None:
-    """One text at least is longer, everything else is the same."""
+    """One text is longer, or two for an order in two halves; everything else is the same."""
     longer = 0
     pairs = [(clean, injected)]
     while pairs:
@@ -173,7 +231,7 @@ def assert_injected(clean: Any, injected: Any) -> None:
             longer += 1
         else:
             assert one == other
-    assert longer == 1
+    assert longer in (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +305,8 @@ def test_splits_share_no_task(domain: Domain) -> None:
 
 @domains
 def test_injections_are_held_out_too(domain: Domain) -> None:
+    styles = {"plain", "system", "urgent", "split_first", "split_second", "encoded"}
+    assert domain.wordings["injections"].keys() == styles
     for family in domain.families.values():
         if Label.INJECTED not in family.labels:
             continue
@@ -255,11 +315,11 @@ def test_injections_are_held_out_too(domain: Domain) -> None:
             fits = {
                 split
                 for split in SPLITS
-                for wording in domain.wordings["injections"][split]
-                if any(re.search(re.escape(wording).replace(r"\{order\}", ".+"), text) for text in texts)
+                for style in styles
+                for wording in domain.wordings["injections"][style][split]
+                if any(re.search(re.sub(r"\\{\w+\\}", ".+", re.escape(wording)), text) for text in texts)
             }
-            assert task.split in fits
-            assert len(fits) == 1, f"{family.name}: a {task.split} injection reads like one of {fits}"
+            assert fits == {task.split}, f"{family.name}: a {task.split} injection reads like one of {fits}"
 
 
 # Tools
@@ -296,6 +356,14 @@ def arguments_for(tool: Tool, texts: st.SearchStrategy[str]) -> st.SearchStrateg
     return st.fixed_dictionaries(values)
 
 
+def filled(schema: dict[str, Any], text: str) -> Any:
+    """A value for a parameter: the text, or what follows from its length."""
+    if "enum" in schema:
+        return schema["enum"][len(text) % len(schema["enum"])]
+    other = {"integer": len(text), "number": float(len(text)), "boolean": len(text) % 2 == 0}
+    return other.get(schema["type"], text)
+
+
 @domains
 def test_reading_tools_never_change_a_state(domain: Domain) -> None:
     """With every text of the state as argument, over many states."""
@@ -308,10 +376,10 @@ def test_reading_tools_never_change_a_state(domain: Domain) -> None:
         whole = set(strings(state.model_dump()))
         texts = sorted(whole | {part for text in whole for part in re.findall(r"[^\s/]+", text)})
         for tool in reading:
-            assert all(p.schema == {"type": "string"} for p in tool.parameters), "extend the arguments below"
             for text in texts:
+                arguments = {p.name: filled(p.schema, text) for p in tool.parameters}
                 try:
-                    if state.run(ToolCall(name=tool.name, arguments={p.name: text for p in tool.parameters})):
+                    if state.run(ToolCall(name=tool.name, arguments=arguments)):
                         answered.add(tool.name)
                 except ToolError:
                     continue
