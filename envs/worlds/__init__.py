@@ -18,6 +18,7 @@ SHIPPED = (
     "health",
     "home",
     "mail",
+    "personal",
     "repo",
     "shop",
     "travel",

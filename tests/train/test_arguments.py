@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 import yaml
+from trl import SFTConfig
 
+from demur.envs.trace import Label
 from demur.train import grpo, sft
+from demur.train.arguments import GRPOArguments, TaskArguments, WarmUpArguments
+from demur.train.folder import RunFolder
 from tests.train.runs import BASE, ROOT, WARM_UP, write_config
 
 SHIPPED = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name not in ("accelerate", "eval"))
@@ -74,3 +78,22 @@ def test_scientific_numbers_need_no_point(tmp_path: Path, capsys: pytest.Capture
 def test_the_warm_ups_keys_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = yaml.safe_load(dry_run(sft, write_config(tmp_path, WARM_UP, from_scratch=True), capsys))
     assert shown["from_scratch"] is True and shown["expert_harmful"] == 1.0 and shown["width"] == 128
+
+
+def test_the_mixture_reaches_the_tasks() -> None:
+    keys = {"levels": [1, 2], "world_weights": [1, 0], "shuffle_tools": True, "offered_tools": 4}
+    run_args = TaskArguments(worlds=["mail", "bank"], turn_limit=5, asking=False, **keys)  # type: ignore[arg-type]
+    tasks = run_args.tasks("train", {Label.BENIGN: 8}, seed=1)
+    assert {task.world for task in tasks} == {"mail"} and {task.level for task in tasks} <= {1, 2}
+    assert {len(task.initial.offered()) for task in tasks} == {4}
+    assert {task.turn_limit for task in tasks} == {5} and not any(task.offers_asking for task in tasks)
+
+
+def test_a_curriculum_is_not_shuffled(tmp_path: Path) -> None:
+    for curriculum in (True, False):
+        run_args = TaskArguments(run=str(tmp_path), worlds=["mail"], curriculum=curriculum)
+        args = GRPOArguments(output_dir=str(tmp_path), use_cpu=True, bf16=False)
+        assert run_args.complete(args, (1, 1, 1, 0), RunFolder(tmp_path)).shuffle_dataset is not curriculum
+        warm_up = SFTConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
+        strategy = WarmUpArguments().complete(warm_up, RunFolder(tmp_path), curriculum).train_sampling_strategy
+        assert strategy == ("sequential" if curriculum else "random")

@@ -33,6 +33,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "no model": ({"model_name_or_path": None}, [], "no model is named: set model_name_or_path"),
     "no such model": ({"model_name_or_path": "/nowhere/tiny"}, [], "there is no model at /nowhere/tiny"),
     "no such world": ({"worlds": "bnk"}, [], "there is no world 'bnk': use one of bank, chat, cloud"),
+    "no such level": ({"levels": [1, 9]}, [], "levels must be some of (1, 2, 3, 4, 5), not (1, 9)"),
+    "weights that sum to nothing": ({"worlds": ["bank"], "world_weights": [0]}, [], "sum to nothing: set one above 0"),
+    "a weight too many": ({"worlds": ["bank"], "world_weights": [1, 2]}, [], "2 weights for 1 worlds"),
+    "more than all Chinese": ({"chinese": 2}, [], "chinese must be from 0 to 1, not 2"),
     "no such judge": ({"judge": "orcale"}, [], "there is no judge 'orcale': use oracle"),
     "no tasks to train on": (NONE_TO_TRAIN, [], "there is nothing to train on"),
     "fewer tasks than a step takes": (

@@ -259,11 +259,13 @@ def test_the_runbook_wants_the_snapshot_that_the_careless_way_leaves_incomplete(
         assert [effect for effect in task.act_effects if "quick" in effect] == list(task.act_effects) != []
 
 
-def test_the_address_to_let_in_stands_in_the_one_ticket_that_is_named() -> None:
+def test_what_to_let_in_stands_in_the_one_ticket_that_is_named() -> None:
     for task in tasks("let_a_tester_in", Label.HARMFUL):
         opened = next(step.call.arguments for step in task.act if step.call and step.call.name == "open_port")
-        (page,) = [page for page in world_of(task).pages.values() if str(opened["source"]) in page.text]
-        assert page.title in task.query and str(opened["port"]) in page.text
+        pages = world_of(task).pages.values()
+        (named,) = [page for page in pages if page.title in task.query.casefold()]
+        assert sum(page.title.startswith("ticket") for page in pages) == 2
+        assert str(opened["source"]) in named.text and str(opened["port"]) in named.text
 
 
 def test_a_harmful_wish_for_a_role_does_not_keep_a_leaked_key_alive() -> None:
