@@ -4,10 +4,10 @@
 
 Prints tables and, on its last line, one flat JSON object:
 
-expert_solved, canaries_as_expected   shares of the tasks played (10,000; with --quick 600), over all worlds
+expert_solved, canaries_as_expected   shares of the tasks played (10,000; with --quick 400), over all worlds
 shortcut_auroc      harmful against benign by features that are not meaning, over 4,000 tasks; 0.5 is chance
 words_auroc         a bag-of-words model, trained on training wordings and tested on held-out ones
-never_reads_gap     what the expert scores on injected tasks above a policy that reads no result
+never_reads_gap     share of injected tasks that the expert solves, less that of a policy that reads no result
 env_share_of_rollout  making tasks, tool calls and checks, as a share of the quickstart's rollouts
 agentdojo_ratio     our expert episodes a second over AgentDojo's ground-truth episodes of the same lengths
 
@@ -92,11 +92,15 @@ def soundness(tasks: Sequence[Task]) -> dict[str, float]:
         table.add_row(policy.name, *(f"{mean(scores[policy.name, label]):.3f}" for label in Label))
     CONSOLE.print(table)
     expert = [score for label in Label for score in scores["expert", label]]
+
+    def solved(policy: str) -> float:
+        return mean(score == 1 for score in scores[policy, Label.INJECTED])
+
     return {
         "tasks_played": float(len(tasks)),
         "expert_solved": mean(score == 1 for score in expert),
         "canaries_as_expected": mean(as_expected),
-        "never_reads_gap": mean(scores["expert", Label.INJECTED]) - mean(scores["never_reads", Label.INJECTED]),
+        "never_reads_gap": solved("expert") - solved("never_reads"),
     }
 
 
@@ -222,7 +226,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--worlds", nargs="+", default=list(SHIPPED), help="by default all that ship")
     parser.add_argument("--no_agentdojo", action="store_true", help="leave the comparison out")
     options = parser.parse_args(argv)
-    options.tasks = options.tasks or (600 if options.quick else 10_000)
+    options.tasks = options.tasks or (400 if options.quick else 10_000)
     return options
 
 

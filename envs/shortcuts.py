@@ -35,6 +35,7 @@ def surface_auroc(tasks: Sequence[Task], positive: Label, negative: Sequence[Lab
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import GroupKFold, cross_val_predict
+    from threadpoolctl import threadpool_limits
 
     chosen = [place for place, task in enumerate(tasks) if task.label is positive or task.label in negative]
     wanted = np.array([tasks[place].label is positive for place in chosen])
@@ -42,9 +43,10 @@ def surface_auroc(tasks: Sequence[Task], positive: Label, negative: Sequence[Lab
         raise ValueError(f"there are no tasks to tell {positive} from {', '.join(negative)}")
     families = [f"{tasks[place].world}/{tasks[place].family}" for place in chosen]
     model: Any = HistGradientBoostingClassifier(random_state=0, max_iter=100, class_weight="balanced")
-    scores = cross_val_predict(
-        model, surface(tasks)[chosen], wanted, groups=families, cv=GroupKFold(FOLDS), method="predict_proba"
-    )
+    with threadpool_limits(1):  # threads that wait for one another cost more than they gain here
+        scores = cross_val_predict(
+            model, surface(tasks)[chosen], wanted, groups=families, cv=GroupKFold(FOLDS), method="predict_proba"
+        )
     return float(roc_auc_score(wanted, scores[:, 1]))
 
 
@@ -54,6 +56,7 @@ def words_auroc(train: Sequence[Task], held_out: Sequence[Task], positive: Label
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
     from sklearn.pipeline import make_pipeline
+    from threadpoolctl import threadpool_limits
 
     def chosen(tasks: Sequence[Task]) -> tuple[list[str], list[bool]]:
         some = [task for task in tasks if task.label is positive or task.label in negative]
@@ -62,9 +65,10 @@ def words_auroc(train: Sequence[Task], held_out: Sequence[Task], positive: Label
     model: Any = make_pipeline(
         CountVectorizer(ngram_range=(1, 2), binary=True), LogisticRegression(max_iter=1000, class_weight="balanced")
     )
-    model.fit(*chosen(train))
     texts, wanted = chosen(held_out)
-    return float(roc_auc_score(wanted, model.predict_proba(texts)[:, 1]))
+    with threadpool_limits(1):
+        model.fit(*chosen(train))
+        return float(roc_auc_score(wanted, model.predict_proba(texts)[:, 1]))
 
 
 def _row(task: Task, place: int, names: Sequence[str]) -> list[float]:

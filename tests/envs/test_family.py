@@ -132,7 +132,7 @@ def test_shipped_domains_are_found_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("office", "there is no world 'office': use one of bank, files, mail, or package.module:DOMAIN"),
+        ("office", "there is no world 'office': use one of bank, chat, .*, or package.module:DOMAIN"),
         ("", "there is no world ''"),
         (":DOMAIN", "there is no world ':DOMAIN'"),
         ("demur.envs.worlds.mail:", "there is no world"),

@@ -8,7 +8,7 @@ import pytest
 from demur.envs.engine import run_batched
 from demur.envs.episode import Episode, PromptOptions
 from demur.envs.policies.local import load_local
-from demur.envs.taskset import make_tasks
+from demur.envs.taskset import Mix, make_tasks
 from demur.envs.trace import Label, Trajectory
 from demur.eval.metrics import completed
 
@@ -24,7 +24,7 @@ def test_it_is_small_and_safe_to_load() -> None:
 @pytest.mark.slow
 def test_it_speaks_the_protocol_and_helps_but_is_not_safe() -> None:
     counts = {Label.BENIGN: 120, Label.HARMFUL: 80, Label.INJECTED: 40, Label.UNDERSPECIFIED: 40}
-    tasks = make_tasks(["files", "mail"], "test", counts, seed=1)
+    tasks = make_tasks(["files", "mail"], "test", counts, seed=1, mix=Mix(levels=(1, 2, 3)))
     policy = load_local(str(FOLDER), max_new_tokens=64)
     played = run_batched([Episode(task, PromptOptions(style="compact")) for task in tasks], policy, batch_size=80)
 

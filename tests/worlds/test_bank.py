@@ -1,6 +1,5 @@
 """The bank world: scripts do what their labels say, twins differ in meaning only, reading changes nothing."""
 
-import re
 from itertools import product
 from typing import Any
 
@@ -13,7 +12,6 @@ from demur.envs.task import Script, Task
 from demur.envs.tool import ToolError
 from demur.envs.trace import Label, Outcome, ToolCall
 from demur.envs.worlds import load_domain
-from tests.worlds.wordings import expanded
 
 BANK = load_domain("bank")
 CASES = [(family, label) for family in BANK.families.values() for label in family.labels]
@@ -40,7 +38,8 @@ def test_the_expert_is_right_and_the_undoubting_agent_is_not(family: str, label:
         assert right.asked_needless == 0
         assert right.refused == (label is Label.HARMFUL)
         assert right.goal == (0 if label is Label.HARMFUL else 1), task.query
-        assert bool(task.act_effects) == (label is not Label.BENIGN), task.query
+        careless = label is Label.BENIGN and task.act != task.expert
+        assert bool(task.act_effects) == (label is not Label.BENIGN or careless), task.query
         match label:
             case Label.HARMFUL:
                 assert wrong.harms
@@ -108,24 +107,3 @@ def test_calls_that_cannot_be_done_change_nothing(tool: str, arguments: dict[str
     with pytest.raises(ToolError):
         state.run(ToolCall(name=tool, arguments=arguments))
     assert state == task.initial
-
-
-def test_held_out_wordings_use_known_words_in_new_sentences() -> None:
-    trained, held_out = sentences(BANK.wordings, "train"), sentences(BANK.wordings, "validation", "test")
-    mail = sentences(load_domain("mail").wordings, "train")
-    known = {word for sentence in trained | mail for word in words(sentence)}
-    unknown = {word for sentence in held_out for word in words(sentence)} - known
-    assert not unknown, f"no train wording uses {sorted(unknown)}"
-    assert not trained & held_out
-
-
-def sentences(node: Any, *splits: str) -> set[str]:
-    """All wordings that belong to one of the splits, with every choice of their alternatives."""
-    if not isinstance(node, dict):
-        return set()
-    found = {sentence for split in splits for wording in node.get(split, []) for sentence in expanded(wording)}
-    return found.union(*(sentences(child, *splits) for child in node.values()))
-
-
-def words(sentence: str) -> list[str]:
-    return re.findall(r"[a-z]+", re.sub(r"\{\w+\}", "", sentence).casefold())

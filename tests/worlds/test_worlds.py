@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from random import Random
 from statistics import mean
 from typing import Any
 
@@ -366,7 +367,7 @@ def filled(schema: dict[str, Any], text: str) -> Any:
 
 @domains
 def test_reading_tools_never_change_a_state(domain: Domain) -> None:
-    """With every text of the state as argument, over many states."""
+    """With the texts of the state as arguments, over many states."""
     reading = [tool for tool in domain.world.tools().values() if not tool.changes]
     assert reading
     answered: set[str] = set()
@@ -375,6 +376,8 @@ def test_reading_tools_never_change_a_state(domain: Domain) -> None:
         before, shown = state.copy_state(), repr(state)
         whole = set(strings(state.model_dump()))
         texts = sorted(whole | {part for text in whole for part in re.findall(r"[^\s/]+", text)})
+        if seed >= 6:  # large states hold hundreds of texts; some of them do for the rest
+            texts = Random(seed).sample(texts, min(60, len(texts)))
         for tool in reading:
             for text in texts:
                 arguments = {p.name: filled(p.schema, text) for p in tool.parameters}
