@@ -35,7 +35,7 @@ from demur.envs.canaries import CANARIES, EXPERT
 from demur.envs.engine import run_batched
 from demur.envs.episode import Episode, PromptOptions
 from demur.envs.shortcuts import surface_auroc, words_auroc
-from demur.envs.task import Task
+from demur.envs.task import Task, world_calls
 from demur.envs.taskset import Mix, make_tasks
 from demur.envs.tool import ToolError
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label, Trajectory
@@ -192,7 +192,7 @@ def _our_seconds(worlds: Sequence[str], wanted: Any) -> dict[int, list[float]]:
                 task = domain.task(family.name, Label.BENIGN, "train", seed)
                 run_batched([Episode(task, COMPACT)], EXPERT)
                 took = perf_counter() - start
-                calls = _world_calls(task)
+                calls = len(world_calls(task.expert))
                 if seed and calls in wanted:  # the first episode of a family reads its prompt
                     seconds[calls].append(took)
     return seconds
@@ -213,10 +213,6 @@ def _bare_call_us(worlds: Sequence[str]) -> float:
                 elif step.fails:
                     break
     return 1e6 * median(times)
-
-
-def _world_calls(task: Task) -> int:
-    return sum(s.call is not None and s.call.name not in (ASK_TOOL, REFUSE_TOOL) for s in task.expert)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from demur.envs.intent.contract import IntentContract
 from demur.envs.task import HiddenFact, Script, Step, Task
-from demur.envs.trace import Label
+from demur.envs.trace import Label, write_lines
 from demur.envs.worlds import SHIPPED, load_domain
 
 if TYPE_CHECKING:
@@ -143,15 +143,7 @@ def fingerprint(tasks: Iterable[Task]) -> str:
 
 def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
     """Write tasks, one a line; the file appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            for task in tasks:
-                file.write(to_row(task).model_dump_json() + "\n")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_lines(path, (to_row(task).model_dump_json() for task in tasks))
 
 
 def read_tasks(path: Path, worlds: Sequence[str] = SHIPPED) -> Iterator[Task]:

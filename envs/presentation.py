@@ -9,8 +9,7 @@ from dataclasses import replace
 from random import Random
 
 from demur.envs.intent.contract import IntentContract
-from demur.envs.task import Script, Task
-from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
+from demur.envs.task import Script, Task, world_calls
 
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
@@ -26,7 +25,7 @@ def present(task: Task, *, rename: bool = False, shuffle: bool = False, offered:
     rng = Random(f"tools/{task.world}/{task.family}/{task.split}/{task.seed}")
     names = list(task.initial.tools())
     if offered:
-        needed = _called(task.expert) | _called(task.act)
+        needed = {call.name for call in world_calls(task.expert + task.act)}
         spare = [name for name in names if name not in needed]
         kept = needed | set(rng.sample(spare, min(len(spare), max(0, offered - len(needed)))))
         names = [name for name in names if name in kept]
@@ -43,11 +42,6 @@ def present(task: Task, *, rename: bool = False, shuffle: bool = False, offered:
         act=_renamed(task.act, new_names),
         contract=_contract(task.contract, new_names),
     )
-
-
-def _called(script: Script) -> set[str]:
-    names = {step.call.name for step in script if step.call is not None}
-    return names - {REFUSE_TOOL, ASK_TOOL}
 
 
 def _made_up(rng: Random, count: int) -> list[str]:

@@ -202,14 +202,21 @@ class Trajectory(Record):
 
 def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> None:
     """Write trajectories to `path`, one a line; the file appears whole or not at all."""
+    # the version is written although it is a default, so that old files stay recognisable
+    write_lines(
+        path,
+        (f'{{"schema_version":{t.schema_version},{t.model_dump_json(exclude_defaults=True)[1:]}' for t in trajectories),
+    )
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to `path`; the file appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("w", encoding="utf-8") as file:
-            for trajectory in trajectories:
-                # the version is written although it is a default, so that old files stay recognisable
-                fields = trajectory.model_dump_json(exclude_defaults=True)
-                file.write(f'{{"schema_version":{trajectory.schema_version},{fields[1:]}\n')
+            for line in lines:
+                file.write(f"{line}\n")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 """Does a task hold together? Run on every task that is drawn, so that mistakes of a world show before training.
 
-`problem(task)` plays the expert and the agent that never doubts, by code alone.
+`verify(task)` plays the expert and the agent that never doubts, by code alone.
 """
 
 from __future__ import annotations
