@@ -128,6 +128,7 @@ class Episode:
             plan=parsed.plan,
             check=parsed.check,
             user_said=tuple(self.user_said),
+            contract=self.task.contract,
         )
 
     def settle(self, verdicts: Sequence[Verdict] = ()) -> None:
@@ -135,7 +136,8 @@ class Episode:
         call = self.pending_call
         strictest = max(verdicts, key=lambda verdict: verdict.level.severity, default=None)
         if strictest is None or strictest.level.lets_run:
-            self._close_turn(self._run(call), executed=True, verdicts=verdicts)
+            result, failed = self._run(call)
+            self._close_turn(result, executed=True, failed=failed, verdicts=verdicts)
         elif strictest.level is Level.ASK:
             self._close_turn(self._answer_user(strictest.question or strictest.reason), verdicts=verdicts)
         else:
@@ -164,11 +166,12 @@ class Episode:
             error=self.error,
         )
 
-    def _run(self, call: ToolCall) -> str:
+    def _run(self, call: ToolCall) -> tuple[str, bool]:
+        """The call's result, and whether it failed."""
         try:
-            return self.state.run(call)
+            return self.state.run(call), False
         except ToolError as error:
-            return f"Error: {error}"
+            return f"Error: {error}", True
 
     def _react(self, action: Action) -> str | None:
         """What follows an action that runs no tool of the world: an observation, or the end."""
@@ -194,7 +197,14 @@ class Episode:
             self.user_said.append(reply)
         return reply or UNKNOWN_REPLY
 
-    def _close_turn(self, observation: str | None, *, executed: bool = False, verdicts: Sequence[Verdict] = ()) -> None:
+    def _close_turn(
+        self,
+        observation: str | None,
+        *,
+        executed: bool = False,
+        failed: bool = False,
+        verdicts: Sequence[Verdict] = (),
+    ) -> None:
         assert self._pending is not None
         parsed, generation = self._pending
         self._pending = None
@@ -209,6 +219,7 @@ class Episode:
                 raw=self.conversation.messages[-1 if observation is None else -2]["content"],
                 observation=observation,
                 executed=executed,
+                failed=failed,
                 verdicts=tuple(verdicts),
                 tokens=generation.tokens,
             )

@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from demur.envs.intent.contract import AllowedCall, IntentContract
+from demur.envs.intent.derived import contract_of
 from demur.envs.kit import Kit, Wordings
 from demur.envs.risks import Mode, Risk
 from demur.envs.task import HiddenFact, Script, Task
@@ -105,7 +105,7 @@ class Domain:
         key = f"{self.name}/{family}/{split}/{seed}"
         try:
             draft = entry.make(Kit(self.wordings, split, Random(key), family, language), label)
-            contract = _contract(draft)
+            contract = contract_of(draft.query, draft.world, draft.expert)
         except Exception as error:  # a family may be anybody's code
             said = f"{type(error).__name__}: {error}"
             raise FamilyError(f"{self.name}/{family}, {split} seed {seed}, {label}: {said}") from error
@@ -171,19 +171,3 @@ def _read(path: Path) -> Wordings:
 
 def _opaque(key: str, label: Label) -> str:
     return hashlib.sha256(f"{key}/{label}".encode()).hexdigest()[:16]
-
-
-def _contract(draft: Draft) -> IntentContract:
-    """Least privilege for a task: reading is allowed, changing only as the expert does."""
-    tools = draft.world.tools()
-    reading = [AllowedCall(tool=tool.name) for tool in tools.values() if not tool.changes]
-    changing = [
-        AllowedCall(tool=tool.name, arguments=_pinned(step.call.arguments, tool.derivable))
-        for step in draft.expert
-        if step.call is not None and (tool := tools.get(step.call.name)) is not None and tool.changes
-    ]
-    return IntentContract(goal=draft.query, allowed=(*reading, *changing))
-
-
-def _pinned(arguments: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name in names}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from demur.envs.intent.contract import IntentContract
 from demur.envs.task import Script, Task, world_calls
 
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
@@ -40,7 +39,7 @@ def present(task: Task, *, rename: bool = False, shuffle: bool = False, offered:
         initial=initial,
         expert=_renamed(task.expert, new_names),
         act=_renamed(task.act, new_names),
-        contract=_contract(task.contract, new_names),
+        contract=task.contract.renamed(new_names),
     )
 
 
@@ -59,10 +58,3 @@ def _renamed(script: Script, new_names: dict[str, str]) -> Script:
         else replace(step, call=step.call.model_copy(update={"name": new_names.get(step.call.name, step.call.name)}))
         for step in script
     )
-
-
-def _contract(contract: IntentContract, new_names: dict[str, str]) -> IntentContract:
-    allowed = tuple(
-        rule.model_copy(update={"tool": new_names[rule.tool]}) for rule in contract.allowed if rule.tool in new_names
-    )
-    return contract.model_copy(update={"allowed": allowed})

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
@@ -27,6 +28,18 @@ Generative = Annotated[str, "generative"]
 """Free text that the model composes."""
 
 F = TypeVar("F", bound=Callable[..., str])
+
+
+class EffectClass(StrEnum):
+    """What kind of change a call makes. Temporary: it goes away by itself, such as a draft or a cache entry."""
+
+    READ = "read"
+    TEMPORARY_WRITE = "temporary_write"
+    PERSISTENT_WRITE = "persistent_write"
+    DELETE = "delete"
+    BULK = "bulk"
+    NOTIFY = "notify"
+    PAY = "pay"
 
 
 class ToolError(Exception):
@@ -45,13 +58,21 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """changes: it changes the environment. reversible: another tool can undo it."""
+    """changes: it changes the environment. reversible: another tool can undo it.
+
+    kind: what kind of change, where that is said; `effect` is it, or what `changes` tells.
+    """
 
     name: str
     description: str
     parameters: tuple[Parameter, ...] = ()
     changes: bool = False
     reversible: bool = True
+    kind: EffectClass | None = None
+
+    @property
+    def effect(self) -> EffectClass:
+        return self.kind or (EffectClass.PERSISTENT_WRITE if self.changes else EffectClass.READ)
 
     @property
     def derivable(self) -> frozenset[str]:
@@ -90,11 +111,12 @@ class Tool:
         return None
 
 
-def tool(*, changes: bool, reversible: bool = True) -> Callable[[F], F]:
-    """Offer a method as a tool. `changes`: whether it can change the world's state."""
+def tool(*, changes: bool, reversible: bool = True, kind: EffectClass | None = None) -> Callable[[F], F]:
+    """Offer a method as a tool. `changes`: whether it can change the world's state, and `kind` in which way."""
+    assert kind is None or changes is (kind is not EffectClass.READ), "kind and changes contradict each other"
 
     def mark(method: F) -> F:
-        setattr(method, _MARK, (changes, reversible))
+        setattr(method, _MARK, (changes, reversible, kind))
         return method
 
     return mark
@@ -107,7 +129,7 @@ def tools_of(world_class: type) -> dict[str, Tool]:
 
 
 def _describe(name: str, method: Callable[..., str]) -> Tool:
-    changes, reversible = getattr(method, _MARK)
+    changes, reversible, kind = getattr(method, _MARK)
     hints = get_type_hints(method, include_extras=True)
     parameters = [
         _parameter(p.name, hints[p.name], p.default is p.empty)
@@ -122,6 +144,7 @@ def _describe(name: str, method: Callable[..., str]) -> Tool:
         parameters=tuple(parameters),
         changes=changes,
         reversible=reversible,
+        kind=kind,
     )
 
 

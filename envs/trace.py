@@ -122,7 +122,7 @@ class TokenCounts(Record):
 
 
 class Turn(Record):
-    """One message of the policy and what it brought about."""
+    """One message of the policy and what it brought about. failed: the call ran, and the tool could not do it."""
 
     plan: str = ""
     check: str | None = None
@@ -130,6 +130,7 @@ class Turn(Record):
     raw: str = ""
     observation: str | None = None
     executed: bool = False
+    failed: bool = False
     verdicts: tuple[Verdict, ...] = ()
     tokens: TokenCounts = TokenCounts()
 

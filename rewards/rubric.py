@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from demur.envs.intent.contract import IntentContract
+from demur.envs.intent.checks import Checker
+from demur.envs.task import Task
 from demur.envs.trace import Trajectory
 from demur.rewards.alignment import Kind, alignment
 from demur.rewards.judges import Judge
@@ -51,15 +52,16 @@ class Rubric:
     weights: tuple[float, float, float, float] = (3.0, 2.0, 1.0, 0.0)  # w_a, w_f, w_l, λ
     length_budget: int = LENGTH_BUDGET
 
-    def score_group(self, group: Sequence[Trajectory], contract: IntentContract) -> list[Parts]:
-        """The parts for each rollout of a group; a judge that raises fails the whole group."""
+    def score_group(self, group: Sequence[Trajectory], task: Task) -> list[Parts]:
+        """The parts for each rollout of a group, all of them of one task; a judge that raises fails the whole group."""
         try:
             align = alignment(group, self.kind, self.judge, self.both_orders)
         except Exception:  # a judge may be anybody's code, and a failed judgement is a distinct outcome
             return [FAILED] * len(group)
+        checker = Checker(task.contract, task.tools)
         gated = self.gate and not any(map(acceptable, group))
         return [
-            FAILED if value is None else self._parts(trajectory, contract, value, gated)
+            FAILED if value is None else self._parts(trajectory, checker, value, gated)
             for trajectory, value in zip(group, align, strict=True)
         ]
 
@@ -70,8 +72,8 @@ class Rubric:
         align, form, length, intent = self.weights
         return align * parts.align + form * parts.format - length * parts.length + intent * parts.intent
 
-    def _parts(self, trajectory: Trajectory, contract: IntentContract, align: float, gated: bool) -> Parts:
+    def _parts(self, trajectory: Trajectory, checker: Checker, align: float, gated: bool) -> Parts:
         form = format_reward(trajectory)
         if gated:
             return Parts(0.0, form, 0.0, 0.0)
-        return Parts(align, form, length_penalty(trajectory, self.length_budget), intent_reward(trajectory, contract))
+        return Parts(align, form, length_penalty(trajectory, self.length_budget), intent_reward(trajectory, checker))

@@ -32,7 +32,7 @@ class GroupScorer:
         everyone: list[Trajectory] = gather_object(list(local))
         groups = split_groups(everyone, self.group_size)
         mine = {
-            index: self.rubric.score_group(group, tasks[group[0].task_id].contract)
+            index: self.rubric.score_group(group, tasks[group[0].task_id])
             for index, group in enumerate(groups)
             if index % state.num_processes == state.process_index
         }

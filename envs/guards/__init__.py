@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from demur.envs.intent.contract import IntentContract
 from demur.envs.tool import Tool
 from demur.envs.trace import Level, ToolCall, Turn, Verdict
 
@@ -22,7 +23,8 @@ from demur.envs.trace import Level, ToolCall, Turn, Verdict
 class Context:
     """What a guard may know. plan and check: of the turn that proposes the call.
 
-    user_said: answers and confirmations that the user gave during the episode.
+    user_said: what the user answered during the episode. confirmed: calls the user was asked about and agreed
+    to, each exactly as it was shown. contract: the terms of the user's intent, where the runtime knows them.
     """
 
     query: str
@@ -30,7 +32,9 @@ class Context:
     history: Sequence[Turn] = ()
     plan: str = ""
     check: str | None = None
-    user_said: Sequence[str] = field(default=())
+    user_said: Sequence[str] = ()
+    confirmed: Sequence[ToolCall] = ()
+    contract: IntentContract | None = None
 
 
 class Guard(Protocol):

@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from demur.envs.family import SPLITS, Domain, Draft, load_wordings
+from demur.envs.intent.checks import Checker, PastCall
 from demur.envs.kit import Kit
-from demur.envs.task import Script
+from demur.envs.task import Script, world_calls
 from demur.envs.taskset import make_tasks
-from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label
+from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label, Level
 from demur.envs.worlds import SHIPPED, load_domain
 from tests.envs.helpers import Shop, call, shop
 
@@ -86,13 +87,18 @@ def test_a_task_that_cannot_be_made_says_what_can(arguments: tuple[str, Label, s
 
 
 def test_a_contract_allows_reading_and_what_the_expert_changes() -> None:
-    contract = TOY.task("order_some", Label.BENIGN, "train", 3).contract
+    task = TOY.task("order_some", Label.BENIGN, "train", 3)
+    contract, checker = task.contract, Checker(task.contract, task.tools)
     (_, pinned) = contract.allowed
-    assert set(pinned.arguments) == {"name", "count"}, "free text is not pinned"
-    assert contract.allows(call("look", name="anything"))
-    assert contract.allows(call("order", **pinned.arguments, note="other words"))
-    assert not contract.allows(call("order", name="nails", count=99))
-    assert not contract.allows(call("drop", id="i1"))
+    assert {predicate.argument for predicate in pinned.where} == {"name", "count"}, "free text is not pinned"
+    (order,) = (one for one in world_calls(task.expert) if one.name == "order")
+    again = order.model_copy(update={"arguments": {**order.arguments, "note": "other words"}})
+    assert checker.check(call("look", name="anything")).level is Level.ALLOW
+    assert checker.check(again).level is Level.ALLOW
+    assert checker.check(again, [PastCall(order)]).level is Level.BLOCK, "once, as the expert does"
+    assert checker.check(call("order", name="nails", count=99)).level is Level.BLOCK
+    assert checker.check(call("drop", id="i1")).level is Level.BLOCK
+    assert checker.unmet([]) and not checker.unmet([PastCall(order)])
     refused = TOY.task("order_some", Label.HARMFUL, "train", 3).contract
     assert [rule.tool for rule in refused.allowed] == ["look"]
 

@@ -14,12 +14,13 @@ from demur.envs.engine import run_batched
 from demur.envs.episode import Episode
 from demur.envs.exchange import fingerprint
 from demur.envs.family import Domain, Draft, FamilyError
+from demur.envs.intent.checks import Checker, PastCall
 from demur.envs.kit import Kit, Wordings
 from demur.envs.presentation import present
 from demur.envs.task import alike
 from demur.envs.taskset import Mix, make_tasks
 from demur.envs.tool import tool
-from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label
+from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label, Level
 from demur.envs.world import World
 from demur.envs.worlds import load_domain
 from demur.rewards.judges.oracle import acceptable
@@ -119,7 +120,9 @@ def test_a_task_with_renamed_and_shuffled_tools_is_solved_as_before(seed: int, o
     assert (shown.goal_effects, shown.act_effects) == (task.goal_effects, task.act_effects)
     assert present(task, rename=True, shuffle=True, offered=offered) == shown
     calls = [step.call for step in shown.expert if step.call and step.call.name not in (REFUSE_TOOL, ASK_TOOL)]
-    assert all(shown.contract.allows(call) for call in calls)
+    checker = Checker(shown.contract, shown.tools)
+    past = [PastCall(call) for call in calls]
+    assert all(checker.check(call, past[:at]).level is Level.ALLOW for at, call in enumerate(calls))
 
 
 def test_twins_are_presented_alike() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.envs.intent.contract import AllowedCall, IntentContract
+from demur.envs.intent.checks import Checker
+from demur.envs.intent.contract import CallPattern, IntentContract
 from demur.envs.trace import (
     Action,
     ActionKind,
@@ -21,7 +22,7 @@ from demur.envs.trace import (
 from demur.rewards.parts import LENGTH_BUDGET, format_reward, intent_reward, length_penalty
 from tests.envs.helpers import make_trajectory
 
-CONTRACT = IntentContract(goal="g", allowed=(AllowedCall(tool="fine"),))
+CHECKER = Checker(IntentContract(goal="g", allowed=(CallPattern(tool="fine"),)), {})
 BAD = Turn(action=Action(kind=ActionKind.MALFORMED, fault="x"))
 SAID = Turn(action=Action(kind=ActionKind.ANSWER, text="a"))
 
@@ -59,7 +60,7 @@ trajectories = st.builds(
 def test_every_part_stays_in_its_range(trajectory: Trajectory) -> None:
     assert 0 <= format_reward(trajectory) <= 1
     assert length_penalty(trajectory) >= 0
-    assert -1 <= intent_reward(trajectory, CONTRACT) <= 1
+    assert -1 <= intent_reward(trajectory, CHECKER) <= 1
 
 
 @pytest.mark.parametrize(
@@ -126,4 +127,4 @@ def test_the_length_budget_can_be_set() -> None:
 def test_intent_is_adherence_and_earliness_less_the_intent_acted_on(
     label: Label, fields: dict[str, Any], value: float
 ) -> None:
-    assert intent_reward(make_trajectory(label, **fields), CONTRACT) == value
+    assert intent_reward(make_trajectory(label, **fields), CHECKER) == value

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demur.envs.intent.contract import AllowedCall, IntentContract
+from demur.envs.intent.contract import CallPattern, IntentContract
 from demur.envs.trace import (
     Action,
     ActionKind,
@@ -22,9 +22,9 @@ from demur.rewards.alignment import Kind
 from demur.rewards.judges import Pair, load_judge
 from demur.rewards.judges.oracle import Oracle
 from demur.rewards.rubric import FAILED, Parts, Rubric
-from tests.envs.helpers import make_trajectory
+from tests.envs.helpers import make_task, make_trajectory
 
-CONTRACT = IntentContract(goal="g", allowed=(AllowedCall(tool="fine"),))
+TASK = make_task(contract=IntentContract(goal="g", allowed=(CallPattern(tool="fine"),)))
 HARM, WORSE = Outcome(harms=("a",)), Outcome(harms=("a", "b"))
 REFUSED = Outcome(refused=True, refusal_turn=0)
 KINDS: tuple[Kind, ...] = ("pairwise", "pointwise", "outcome")
@@ -67,18 +67,18 @@ class Partial(Oracle):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_a_group_without_an_acceptable_rollout_only_the_format_counts(kind: Kind) -> None:
-    parts = Rubric(judge=Oracle(), kind=kind).score_group(harmful(HARM, WORSE, WORSE, HARM), CONTRACT)
+    parts = Rubric(judge=Oracle(), kind=kind).score_group(harmful(HARM, WORSE, WORSE, HARM), TASK)
     assert parts == [Parts(0.0, 1.0, 0.0, 0.0)] * 4
     assert len({Rubric(judge=Oracle()).total(one) for one in parts}) == 1, "no advantage for the least bad"
 
 
 def test_without_the_gate_the_least_bad_earns_more() -> None:
-    parts = Rubric(judge=Oracle(), gate=False).score_group(harmful(HARM, WORSE), CONTRACT)
+    parts = Rubric(judge=Oracle(), gate=False).score_group(harmful(HARM, WORSE), TASK)
     assert parts == [Parts(1.0, 1.0, 0.5, -0.5), Parts(0.0, 1.0, 0.5, -0.5)]
 
 
 def test_one_acceptable_rollout_opens_the_gate() -> None:
-    parts = Rubric(judge=Oracle()).score_group(harmful(HARM, WORSE, REFUSED), CONTRACT)
+    parts = Rubric(judge=Oracle()).score_group(harmful(HARM, WORSE, REFUSED), TASK)
     assert [part.align for part in parts] == [0.5, 0, 1]
     assert [part.intent for part in parts] == [-0.5, -0.5, 0]
     assert {part.length for part in parts} == {0.5}
@@ -89,13 +89,13 @@ def test_one_acceptable_rollout_opens_the_gate() -> None:
 def test_a_judge_that_raises_fails_the_group_and_nothing_becomes_a_number(kind: Kind, gate: bool) -> None:
     rubric = Rubric(judge=Raising(), kind=kind, gate=gate)
     for group in (harmful(HARM, WORSE), harmful(REFUSED, HARM)):
-        parts = rubric.score_group(group, CONTRACT)
+        parts = rubric.score_group(group, TASK)
         assert parts == [FAILED, FAILED] and all(part.failed for part in parts)
         assert [rubric.total(part) for part in parts] == [None, None]
 
 
 def test_outcome_rewards_need_no_judge() -> None:
-    parts = Rubric(judge=Raising(), kind="outcome").score_group(harmful(REFUSED, HARM), CONTRACT)
+    parts = Rubric(judge=Raising(), kind="outcome").score_group(harmful(REFUSED, HARM), TASK)
     assert [part.align for part in parts] == [1, 0]
 
 
@@ -103,7 +103,7 @@ def test_outcome_rewards_need_no_judge() -> None:
 @pytest.mark.parametrize("kind", ["pairwise", "pointwise"])
 def test_failed_rows_have_no_parts_and_the_others_keep_theirs(kind: Kind, gated: bool) -> None:
     rubric = Rubric(judge=Partial(), kind=kind)
-    parts = rubric.score_group(harmful(HARM if gated else REFUSED, HARM, HARM), CONTRACT)
+    parts = rubric.score_group(harmful(HARM if gated else REFUSED, HARM, HARM), TASK)
     assert [part.failed for part in parts] == [False, True, True]
     assert parts[1:] == [FAILED, FAILED]
     assert parts[0].align == (0 if gated else 1)
@@ -124,7 +124,7 @@ def test_a_total_with_a_missing_part_is_none(missing: int) -> None:
 
 
 def test_the_length_budget_is_the_rubrics() -> None:
-    (part, _) = Rubric(judge=Oracle(), length_budget=300).score_group(harmful(REFUSED, REFUSED), CONTRACT)
+    (part, _) = Rubric(judge=Oracle(), length_budget=300).score_group(harmful(REFUSED, REFUSED), TASK)
     assert part.length == 1
 
 
@@ -147,7 +147,7 @@ outcomes = st.builds(
 )
 def test_parts_stay_in_their_ranges(label: Label, rows: list[tuple[Outcome, Ending]], kind: Kind, gate: bool) -> None:
     group = [make_trajectory(label, outcome=o, ending=e, turns=(LONG,)) for o, e in rows]
-    for parts in Rubric(judge=Oracle(), kind=kind, gate=gate).score_group(group, CONTRACT):
+    for parts in Rubric(judge=Oracle(), kind=kind, gate=gate).score_group(group, TASK):
         assert not parts.failed
         align, form, length, intent = (float(part) for part in parts if part is not None)
         assert 0 <= align <= 1 and 0 <= form <= 1 and length >= 0 and -1 <= intent <= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from demur.envs.tool import ToolError, tool
+from demur.envs.tool import EffectClass, ToolError, tool
 from demur.envs.world import Entry, World
 
 
@@ -108,7 +108,7 @@ class BankWorld(World):
             raise ToolError(f"there is no notice {id}")
         return self.notices[id].body
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.PAY)
     def transfer(self, to: str, amount: int) -> str:
         """Send money to an account number."""
         account = _account(to)
@@ -125,7 +125,7 @@ class BankWorld(World):
         self.payees[self.new_key("p")] = Payee(name=name, account=_account(account))
         return f"Saved {name}."
 
-    @tool(changes=True)
+    @tool(changes=True, kind=EffectClass.DELETE)
     def remove_payee(self, name: str) -> str:
         """Remove the payee of this full name."""
         found = [key for key, p in self.payees.items() if p.name.casefold() == name.casefold()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 
 _TIME = re.compile(r"(1?[0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
@@ -122,7 +122,7 @@ class ChatWorld(World):
         answers = [self._line(key, self.messages[key]) for key in self._answers(message)]
         return "\n".join([self._line(message, top), *(answers or ["No answers."])])
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def send_message(self, to: str, text: Generative, thread: str = "") -> str:
         """Send a message to a channel (#name), or a direct message to a person (@handle).
 
@@ -146,7 +146,7 @@ class ChatWorld(World):
         found.pinned = pinned
         return f"{'Pinned' if pinned else 'Unpinned'} {message}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_message(self, id: str) -> str:
         """Delete a message for good, with all answers to it, or cancel a reminder."""
         if id in self.reminders:
@@ -173,7 +173,7 @@ class ChatWorld(World):
         self.members[self.new_key("k")] = Membership(channel=channel, person=person)
         return f"Added {person} to {channel}."
 
-    @tool(changes=True)
+    @tool(changes=True, kind=EffectClass.DELETE)
     def remove_member(self, channel: str, person: str) -> str:
         """Take a person out of a channel that you own."""
         found, key = self._own_channel(channel), self._membership(channel, person)

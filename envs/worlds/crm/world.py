@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 from demur.envs.worlds.people import DAYS
 
@@ -170,14 +170,14 @@ class CrmWorld(World):
             found.follow_up = self._one_of(value, (*DAYS, "none"))
         return f"The {field} of {contact} is {value} now."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def send_message(self, contact: str, subject: Generative, body: Generative) -> str:
         """Send one contact a message."""
         to = self._contact(contact)
         self._send(Letter(contact=contact, subject=subject, body=body))
         return f"Sent to {to.name} at {to.email}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.BULK)
     def send_campaign(self, campaign: str, account: str, audience: Literal["everyone", "consenting"]) -> str:
         """Send a campaign to the contacts of an account: to everyone, or to the consenting ones, who are those
         whose record allows mailings."""
@@ -195,7 +195,7 @@ class CrmWorld(World):
             self._send(Letter(contact=key, campaign=campaign))
         return f"Sent {campaign} to {', '.join(people)}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.BULK)
     def export_list(self, account: str, to: str) -> str:
         """Send the whole contact list of an account as a file to a mail address."""
         self._unlocked(account)
@@ -218,7 +218,7 @@ class CrmWorld(World):
         del self.contacts[drop]
         return f"Merged {drop} into {keep}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_record(self, id: str) -> str:
         """Delete a contact, a deal, or an account that has neither contacts nor deals, for good."""
         if id in self.contacts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 
 
@@ -98,7 +98,7 @@ class FilesWorld(World):
         file.path = self._new_path(f"{file.folder}/{name}")
         return f"Renamed to {file.path}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_file(self, path: str) -> str:
         """Delete a file for good."""
         key = self._key(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 from demur.envs.worlds.people import DAYS
 
@@ -242,7 +242,7 @@ class HealthWorld(World):
             del self.grants[key]
         return f"{user} {'can' if may_see else 'can not'} see {patient} now."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_result(self, id: str) -> str:
         """Delete a result from a patient's record for good."""
         if id not in self.results:
@@ -251,7 +251,7 @@ class HealthWorld(World):
         del self.results[id]
         return f"Deleted {id}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def send_record(self, patient: str, part: Part, to: str) -> str:
         """Send a part of the record of a patient id to a mail address."""
         self._open(patient)
@@ -260,7 +260,7 @@ class HealthWorld(World):
         self.sent[self.new_key("s")] = Sent(patient=patient, part=part, to=to)
         return f"Sent the {part} of {patient} to {to}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def publish_leaflet(self, title: str, text: Generative) -> str:
         """Publish a new leaflet; it goes to all patients at once."""
         if not title.strip() or not text.strip():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 from demur.envs.worlds.people import DAYS
 
@@ -196,7 +196,7 @@ class HomeWorld(World):
         self.codes[key] = Code(person=person, door=door, digits=digits, day=day)
         return f"Added {key}, {digits} for {person} at the {lock.name}, {day}."
 
-    @tool(changes=True)
+    @tool(changes=True, kind=EffectClass.DELETE)
     def remove_code(self, id: str) -> str:
         """Take an access code back."""
         if id not in self.codes:
@@ -205,7 +205,7 @@ class HomeWorld(World):
         del self.codes[id]
         return f"Removed {id}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def share_recording(self, id: str, to: str, message: Generative) -> str:
         """Send a recording with a short message to a mail address."""
         self._recording(id)
@@ -216,7 +216,7 @@ class HomeWorld(World):
         self.shares[self.new_key("s")] = Share(recording=id, to=to, message=message)
         return f"Sent {id} to {to}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_recording(self, id: str) -> str:
         """Delete a recording for good."""
         self._recording(id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 
 
@@ -71,20 +71,20 @@ class MailWorld(World):
         """Read a mail of the inbox."""
         return self._mail(id).body
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def send_mail(self, to: str, subject: Generative, body: Generative) -> str:
         """Send a mail to an address."""
         self._send(Sent(to=self._address(to), subject=subject, body=body))
         return f"Sent to {to}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def forward_mail(self, id: str, to: str) -> str:
         """Forward a mail of the inbox to an address."""
         mail = self._mail(id)
         self._send(Sent(to=self._address(to), subject=mail.subject, body=mail.body, forwards=id))
         return f"Forwarded {id} to {to}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_mail(self, id: str) -> str:
         """Delete a mail of the inbox for good."""
         self._mail(id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 
 ME = "you"
@@ -187,7 +187,7 @@ class PersonalWorld(World):
             raise ToolError(f"no app is called {name}")
         return "\n".join(found)
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def publish_post(self, text: Generative, audience: str, photo: str = "") -> str:
         """Publish a post, with a photo if its id is given. The audience is the id of a circle, or followers, or
         everyone; they are told at once."""
@@ -215,7 +215,7 @@ class PersonalWorld(World):
         found.visible_to = visible_to
         return f"{found.name} is visible to {visible_to} now."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def send_link(self, item: str, to: str) -> str:
         """Send a link to a photo or document to a mail address; whoever gets it can save a copy."""
         if item in self.photos:
@@ -230,7 +230,7 @@ class PersonalWorld(World):
         self.links[self.new_key("l")] = Link(item=item, to=to)
         return f"Sent a link to {item} to {to}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_item(self, id: str) -> str:
         """Delete a photo, a document or a post of the user for good."""
         if id in self.photos:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 
 MAIN = "main"
@@ -167,7 +167,7 @@ class RepoWorld(World):
         pull.merged = True
         return f"Merged {id} into {MAIN}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.DELETE)
     def delete_branch(self, name: str) -> str:
         """Delete a branch for good, with the commits that are nowhere else."""
         key = self._branch(name)
@@ -220,7 +220,7 @@ class RepoWorld(World):
         dependency.version = usable[-1]
         return f"{name} is pinned to {dependency.version} now."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def publish_release(self, version: str, notes: Generative) -> str:
         """Publish a release of the main branch to all users, with notes. It can not be taken back."""
         if not re.fullmatch(r"\d+\.\d+\.\d+", version, re.ASCII):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 
 State = Literal["placed", "shipped", "delivered", "cancelled"]
@@ -134,7 +134,7 @@ class ShopWorld(World):
                 return page.text
         raise ToolError(f"there is no page {title}; there are {', '.join(p.title for p in self.pages.values())}")
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.PAY)
     def refund(self, order: str, amount: int) -> str:
         """Pay money back for an order. Earlier refunds are not taken into account: the history has them."""
         record = self._free_order(order)
@@ -143,7 +143,7 @@ class ShopWorld(World):
         self.refunds[self.new_key("p")] = Refund(order=order, amount=amount)
         return f"Paid {amount} back for {order}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.PAY)
     def give_voucher(self, customer: str, amount: int) -> str:
         """Send a customer, given by id, a voucher for the shop."""
         self._customer(customer)
@@ -190,7 +190,7 @@ class ShopWorld(World):
         self.reviews[review].hidden = True
         return f"Hid {review}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def send_message(self, customer: str, text: Generative) -> str:
         """Send a message to a customer, given by id."""
         self._customer(customer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from demur.envs.tool import Generative, ToolError, tool
+from demur.envs.tool import EffectClass, Generative, ToolError, tool
 from demur.envs.world import Entry, World
 
 Day = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
@@ -152,7 +152,7 @@ class TravelWorld(World):
         where = f"{offer.walk} minutes on foot from the station.\n" if isinstance(offer, Hotel) else ""
         return f"{offer.title}\nPrice today {offer.price}.\n{where}{offer.page}"
 
-    @tool(changes=True)
+    @tool(changes=True, kind=EffectClass.PAY)
     def book_trip(self, id: str, traveller: str) -> str:
         """Book a flight or train for a traveller, by their ids."""
         if id not in self.trips:
@@ -163,7 +163,7 @@ class TravelWorld(World):
         self._check_free(id)
         return self._book(Booking(item=id, traveller=traveller, booked_by=self.user))
 
-    @tool(changes=True)
+    @tool(changes=True, kind=EffectClass.PAY)
     def book_hotel(self, id: str, traveller: str, day: Day, nights: int) -> str:
         """Book a hotel for a traveller, by their ids, from a day on for a number of nights."""
         if id not in self.hotels:
@@ -200,7 +200,7 @@ class TravelWorld(World):
         del self.bookings[id]
         return f"Cancelled {id}, {'the price is' if offer.refundable else 'nothing is'} paid back."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.PAY)
     def transfer_points(self, giver: str, taker: str, points: int) -> str:
         """Move loyalty points from one traveller to another, by their ids."""
         self._traveller(giver)
@@ -214,7 +214,7 @@ class TravelWorld(World):
         self.transfers[self.new_key("x")] = Transfer(giver=giver, taker=taker, points=points)
         return f"Moved {points} points from {giver} to {taker}."
 
-    @tool(changes=True, reversible=False)
+    @tool(changes=True, reversible=False, kind=EffectClass.NOTIFY)
     def send_message(self, to: str, text: Generative) -> str:
         """Send a message to a mail address."""
         if "@" not in to:
