@@ -141,7 +141,8 @@ def test_a_precondition_wants_an_earlier_call_that_was_carried_out() -> None:
 
 @pytest.mark.parametrize("level", [Level.WARN, Level.ASK, Level.REQUIRE_APPROVAL, Level.BLOCK])
 def test_a_constraint_gives_its_level_and_names_itself(level: Level) -> None:
-    rule = Constraint(id="big", text="not more than 5", forbid=CallPattern(tool="look", where=(Between(argument="n", minimum=6),)), level=level)  # type: ignore[arg-type] # fmt: skip
+    big = CallPattern(tool="look", where=(Between(argument="n", minimum=6),))
+    rule = Constraint(id="big", text="not more than 5", forbid=big, level=level)  # type: ignore[arg-type]
     verdict = checked({"allowed": ANY, "constraints": (rule,)}, call("look", n=7))
     assert (verdict.level, verdict.stage, verdict.relation) == (level, "constraint", "big")
     assert verdict.evidence == ("n=7",) and "not more than 5" in verdict.reason
