@@ -14,15 +14,20 @@ one is derivable: its value must come from the query or from an earlier result.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation
 
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
 
 _MARK = "__demur_tool__"
 _JSON_TYPES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_KINDS: dict[str, type] = {"string": str, "boolean": bool, "array": list, "object": dict}
 
 Generative = Annotated[str, "generative"]
 """Free text that the model composes."""
@@ -104,10 +109,10 @@ class Tool:
             if p.name not in arguments:
                 if p.required:
                     return f"{self.name} needs {p.name!r}"
-            elif not _fits(arguments[p.name], p.schema["type"]):
+            elif not _fits(arguments[p.name], p.schema.get("type")):
                 return f"{p.name!r} must be of type {p.schema['type']}"
             elif "enum" in p.schema and arguments[p.name] not in p.schema["enum"]:
-                return f"{p.name!r} must be one of {', '.join(p.schema['enum'])}"
+                return f"{p.name!r} must be one of {', '.join(map(str, p.schema['enum']))}"
         return None
 
 
@@ -128,19 +133,28 @@ def tools_of(world_class: type) -> dict[str, Tool]:
     return {name: _describe(name, method) for name, method in members.items() if hasattr(method, _MARK)}
 
 
-def _describe(name: str, method: Callable[..., str]) -> Tool:
-    changes, reversible, kind = getattr(method, _MARK)
-    hints = get_type_hints(method, include_extras=True)
+def describe(
+    function: Callable[..., Any],
+    name: str,
+    *,
+    changes: bool,
+    reversible: bool = True,
+    kind: EffectClass | None = None,
+    hidden: Collection[str] = ("self",),
+) -> Tool:
+    """A function as a tool: its docstring is the description, its annotations give the JSON schema.
+
+    hidden: parameters that a caller does not choose. A type that JSON Schema has no words for may be anything.
+    """
+    hints = _hints(function)
     parameters = [
-        _parameter(p.name, hints[p.name], p.default is p.empty)
-        for p in inspect.signature(method).parameters.values()
-        if p.name != "self"
+        _parameter(p.name, list[Any] if p.kind is p.VAR_POSITIONAL else hints.get(p.name, Any), _is_required(p))
+        for p in inspect.signature(function).parameters.values()
+        if p.name not in hidden and p.kind is not p.VAR_KEYWORD
     ]
-    description = " ".join((inspect.getdoc(method) or "").split())
-    assert description, f"{method.__qualname__} needs a docstring: it is the tool's description"
     return Tool(
         name=name,
-        description=description,
+        description=" ".join((inspect.getdoc(function) or "").split()),
         parameters=tuple(parameters),
         changes=changes,
         reversible=reversible,
@@ -148,27 +162,55 @@ def _describe(name: str, method: Callable[..., str]) -> Tool:
     )
 
 
+def _describe(name: str, method: Callable[..., str]) -> Tool:
+    changes, reversible, kind = getattr(method, _MARK)
+    assert inspect.getdoc(method), f"{method.__qualname__} needs a docstring: it is the tool's description"
+    return describe(method, name, changes=changes, reversible=reversible, kind=kind)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    plain = function.func if isinstance(function, partial) else function
+    annotated = plain if inspect.isroutine(plain) else type(plain).__call__
+    try:
+        return get_type_hints(annotated, include_extras=True)
+    except NameError:  # an annotation that only type checkers can resolve tells nothing here
+        return {}
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+
+
 def _parameter(name: str, hint: Any, required: bool) -> Parameter:
     generative = get_origin(hint) is Annotated and "generative" in get_args(hint)[1:]
-    base = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    if get_origin(base) is Literal:
-        schema: dict[str, Any] = {"type": "string", "enum": list(get_args(base))}
-    else:
-        schema = {"type": _JSON_TYPES[base]}
     return Parameter(
         name=name,
-        schema=schema,
+        schema=_schema(get_args(hint)[0] if get_origin(hint) is Annotated else hint),
         required=required,
         source="generative" if generative else "derivable",
     )
 
 
-def _fits(value: Any, json_type: str) -> bool:
+def _schema(hint: Any) -> dict[str, Any]:
+    if get_origin(hint) is Literal and all(isinstance(value, str) for value in get_args(hint)):
+        return {"type": "string", "enum": list(get_args(hint))}
+    if hint in _JSON_TYPES:
+        return {"type": _JSON_TYPES[hint]}
+    try:
+        schema = TypeAdapter(hint).json_schema()
+    except (PydanticUserError, PydanticUndefinedAnnotation):
+        return {}
+    # definitions would have to stand at the root of the tool's schema
+    return {key: schema[key] for key in ("type",) if key in schema} if "$defs" in schema else schema
+
+
+def _fits(value: Any, json_type: str | None) -> bool:
+    """A type that is not named, or that only JSON Schema knows, is not checked."""
     if json_type == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     if json_type == "integer":
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, {"string": str, "boolean": bool}[json_type])
+    return json_type not in _KINDS or isinstance(value, _KINDS[json_type])
 
 
 def _text_tool(name: str, description: str, parameter: str) -> Tool:

@@ -12,8 +12,9 @@ given as a text, counts against the call.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import Any, Final, NamedTuple
 
 import regex
@@ -157,6 +158,8 @@ class Checker:
         made = self._made.get(id(pattern))  # patterns live as long as the contract
         if made is None:
             made = self._made[id(pattern)] = _ByName(pattern, self._effect)
+        if not pattern.is_glob:  # most are not, and a long history is quickly sifted by name
+            history = [past for past in history if past.call.name == pattern.tool]
         for past in history:
             if past.ok and (one := made[past.call.name]) and one.holds(_Facts(past.call.arguments, {})) is True:
                 yield past
@@ -336,10 +339,11 @@ def _decider(predicate: Predicate) -> Callable[[Any, _Facts], bool | None]:
         case Between(minimum=low, maximum=high):
             return lambda value, _: _within(value, low, high)
         case Matches(pattern=pattern):
-            whole = regex.compile(pattern)
-            return lambda value, _: _if_text(value, lambda text: bool(whole.fullmatch(text, timeout=REGEX_SECONDS)))
+            whole = regex.compile(pattern).fullmatch
+            return lambda value, _: _if_text(value, lambda text: whole(text, timeout=REGEX_SECONDS) is not None)
         case Like(pattern=pattern):
-            return lambda value, _: _if_text(value, lambda text: fnmatchcase(text, pattern))
+            like = re.compile(translate(pattern)).match
+            return lambda value, _: _if_text(value, lambda text: like(text) is not None)
         case Compared(relation=relation, other=other):
             source, _, path = other.partition(":")
             compare, of_state = _COMPARE[relation], source == "state"

@@ -115,6 +115,10 @@ class CallPattern(Record):
     effect: EffectClass | None = None
     at_most: int | None = Field(default=None, ge=1)
 
+    @property
+    def is_glob(self) -> bool:
+        return any(mark in self.tool for mark in "*?[")
+
     def shares_tools(self, other: CallPattern) -> bool:
         """Whether a tool may fit both names, as far as globs tell."""
         return fnmatchcase(self.tool, other.tool) or fnmatchcase(other.tool, self.tool)
