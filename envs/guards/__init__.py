@@ -24,7 +24,8 @@ class Context:
     """What a guard may know. plan and check: of the turn that proposes the call.
 
     user_said: what the user answered during the episode. confirmed: calls the user was asked about and agreed
-    to, each exactly as it was shown. contract: the terms of the user's intent, where the runtime knows them.
+    to, each exactly as it was shown; approved: the same of whoever approves. It is for the guard to let such a call
+    through. contract: the terms of the user's intent, where the runtime knows them.
     """
 
     query: str
@@ -34,6 +35,7 @@ class Context:
     check: str | None = None
     user_said: Sequence[str] = ()
     confirmed: Sequence[ToolCall] = ()
+    approved: Sequence[ToolCall] = ()
     contract: IntentContract | None = None
 
 

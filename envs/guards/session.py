@@ -165,7 +165,7 @@ class GuardSession:
             if attempt.at is not None:
                 return
             await self._obtain_yes(attempt, verdict)
-            attempt.granted.add(verdict.level)  # each level once, so this ends
+            attempt.granted.add(verdict.level)
 
     async def settle(self, attempt: Attempt, result: Any, *, ok: bool) -> None:
         """Write down what came of a call: its result, or the error if it is not `ok`."""
@@ -180,7 +180,7 @@ class GuardSession:
             else:
                 verdict = await checked(self.guard, self._context(attempt), attempt.call)
             attempt.verdicts.append(verdict)
-            runs = (verdict.level.lets_run or verdict.level in attempt.granted) and not attempt.over
+            runs = verdict.level.lets_run and not attempt.over
             if runs:
                 attempt.at = len(self._turns)
                 self._turns.append(attempt.turn(executed=True))
@@ -200,6 +200,7 @@ class GuardSession:
             check=attempt.said.check,
             user_said=tuple(self.user_said),
             confirmed=(*(one for one in known if one != call), *mine),
+            approved=(call,) if Level.REQUIRE_APPROVAL in attempt.granted else (),
             contract=self.contract,
         )
 
@@ -207,7 +208,8 @@ class GuardSession:
         """Returns after a yes that lifts the verdict; raises CallStopped after anything else."""
         call, failure = attempt.call, None
         try:
-            yes = await self._ask(call, verdict)
+            # a guard that asks for the same again wants more than a yes
+            yes = verdict.level not in attempt.granted and await self._ask(call, verdict)
         except Exception as error:  # also TimeoutError
             yes, failure = False, error
         await await_in_worker(self._note_answer(attempt, verdict, yes))

@@ -51,7 +51,7 @@ class ContractGuard:
             past_calls(context.history),
             self._state(),
             confidence=confidence_now(contract, _levels(context)),
-            lifted=frozenset({Level.ASK}) if call in context.confirmed else frozenset(),
+            lifted=_lifted(context, call),
         )
         undecided = verdict.stage == "boundary" and verdict.level is Level.WARN
         return await self._judge(contract, context, call) if self._judge and undecided else verdict
@@ -66,6 +66,11 @@ class ContractGuard:
             while len(self._checkers) > _KEPT:
                 self._checkers.popitem(last=False)
         return kept[2]
+
+
+def _lifted(context: Context, call: ToolCall) -> frozenset[Level]:
+    agreed = {Level.ASK: context.confirmed, Level.REQUIRE_APPROVAL: context.approved}
+    return frozenset(level for level, calls in agreed.items() if call in calls)
 
 
 def _levels(context: Context) -> list[Level]:

@@ -172,6 +172,14 @@ class Says:
         return Verdict(level=level, guard=self.name, reason=f"{self.name} said {level}", question=question)
 
 
+class Asks(Says):
+    """Says so until somebody agreed to the call."""
+
+    async def check(self, context: Context, call: ToolCall) -> Verdict:
+        agreed = context.confirmed if self.level is Level.ASK else context.approved
+        return Verdict(level=Level.ALLOW, guard=self.name) if call in agreed else await super().check(context, call)
+
+
 class Broken:
     """A guard that fails."""
 

@@ -80,8 +80,11 @@ class Page:
         os.close(self._replies)
 
     def open(self, file: Path) -> None:
+        self.visit(file.resolve().as_uri())
+
+    def visit(self, url: str) -> None:
         self._events.clear()
-        self.send("Page.navigate", url=file.resolve().as_uri())
+        self.send("Page.navigate", url=url)
         self._wait_for("Page.loadEventFired")
 
     def js(self, expression: str) -> Any:

@@ -24,7 +24,7 @@ from demur.envs.intent.contract import Between, CallPattern, Constraint, Criteri
 from demur.envs.intent.guard import ContractGuard
 from demur.envs.tool import Tool
 from demur.envs.trace import Level, ToolCall, Verdict
-from tests.envs.helpers import Says
+from tests.envs.helpers import Asks, Says
 
 DEAR = CallPattern(tool="pay", where=(Between(argument="amount", minimum=100),))
 CONTRACT = IntentContract(
@@ -96,11 +96,13 @@ def test_a_yes_does_not_lift_what_else_stands_against_the_call() -> None:
     assert till.ran == []
 
 
-def test_a_yes_counts_with_a_guard_that_does_not_look_at_confirmations() -> None:
-    till = Till(Says(Level.ASK, question="Really?"), confirm=Asked(True, False))
-    assert till.pay("Ann", 1) == "paid Ann"
-    with pytest.raises(CallNeedsConfirmation):
+@pytest.mark.parametrize("level", [Level.ASK, Level.REQUIRE_APPROVAL])
+def test_a_guard_that_asks_again_after_a_yes_is_not_overruled(level: Level) -> None:
+    asked = Asked(True, True)
+    till = Till(Says(level), **{"confirm" if level is Level.ASK else "approve": asked})
+    with pytest.raises(CallStopped):
         till.pay("Ann", 1)
+    assert till.ran == [] and len(asked.saw) == 1
 
 
 @pytest.mark.parametrize("answer", [False, None, "yes", 1, RuntimeError("gone"), StopIteration(), SystemExit(1)])
@@ -151,7 +153,7 @@ def test_without_anybody_to_ask_the_call_is_stopped_and_a_later_yes_lets_it_thro
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, -0.0, "1", "", "true"])
 ANYTHING = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.text(max_size=1), SCALARS, max_size=2)
 made: list[Any] = []
-OPEN_TO_ALL = GuardSession(Says(Level.ASK), "note this")
+OPEN_TO_ALL = GuardSession(Asks(Level.ASK), "note this")
 
 
 @guarded(OPEN_TO_ALL)
@@ -178,7 +180,7 @@ def test_exactly_the_confirmed_call_passes(first: Any, second: Any, other: Any) 
 def test_true_is_not_one_for_a_guard_either() -> None:
     seen: list[tuple[ToolCall, ...]] = []
 
-    class Looks(Says):
+    class Looks(Asks):
         async def check(self, context: Context, call: ToolCall) -> Verdict:
             seen.append(tuple(context.confirmed))
             return await super().check(context, call)
@@ -203,7 +205,7 @@ def test_the_log_names_the_rule_and_no_argument(caplog: pytest.LogCaptureFixture
 def test_a_call_waits_for_its_approval_while_others_go_on() -> None:
     order: list[str] = []
 
-    class Mixed(Says):
+    class Mixed(Asks):
         async def check(self, context: Context, call: ToolCall) -> Verdict:
             self.level = Level.REQUIRE_APPROVAL if call.arguments["amount"] > 100 else Level.ALLOW
             return await super().check(context, call)
