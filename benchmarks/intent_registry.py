@@ -24,8 +24,8 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 from demur.envs.intent.contract import CallPattern, IntentContract
-from demur.envs.intent.intent import IntentStatus
 from demur.envs.intent.registry import Registry
+from demur.envs.intent.registry.intent import IntentStatus
 from demur.envs.tool import EffectClass
 from demur.envs.trace import ToolCall
 

@@ -10,7 +10,7 @@ of the policy's backend count for `error_rate` only. A metric without data gives
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -241,14 +241,16 @@ METRICS: dict[str, Metric] = {
 """All metrics by name, in the order in which they are shown."""
 
 
-def metric_rows(trajectories: Iterable[Trajectory], *, suite: str = "worlds") -> list[Row]:
+def metric_rows(
+    trajectories: Iterable[Trajectory], *, suite: str = "worlds", metrics: Mapping[str, Metric] = METRICS
+) -> list[Row]:
     """Rows for every policy, guard and split among `trajectories`, by label and metric."""
     groups: dict[tuple[str, str, str], list[Trajectory]] = defaultdict(list)
     for t in trajectories:
         groups[t.policy, t.guard, t.split].append(t)
     rows = []
     for (policy, guard, split), group in groups.items():
-        for label, metric, found in _estimates(group):
+        for label, metric, found in _estimates(group, metrics.values()):
             numbers = found._asdict()
             rows.append(
                 Row(
@@ -286,8 +288,8 @@ def labelled(metric: Metric, trajectories: Sequence[Trajectory]) -> dict[str, li
     return groups
 
 
-def _estimates(trajectories: Sequence[Trajectory]) -> Iterable[tuple[str, Metric, Estimate]]:
-    for metric in METRICS.values():
+def _estimates(trajectories: Sequence[Trajectory], metrics: Iterable[Metric]) -> Iterable[tuple[str, Metric, Estimate]]:
+    for metric in metrics:
         for label, group in labelled(metric, trajectories).items():
             measured = by_task(metric, group).values()
             found = estimate([m.part for m in measured], [m.whole for m in measured], share=metric.unit == "share")

@@ -29,18 +29,17 @@ from typing import TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from demur.envs.intent.intent import Intent, IntentStatus
+from demur.envs.intent.registry.intent import Intent, IntentStatus
 from demur.envs.trace import Level
 
 try:
-    from demur.envs.intent import approver
-    from demur.envs.intent.approval_page import server
-    from demur.envs.intent.audit import AuditRecord, read_anchor
-    from demur.envs.intent.cases import visible
-    from demur.envs.intent.database import RegistryUnavailable
-    from demur.envs.intent.diagnosis import contract_lines, diagnose, spelled
-    from demur.envs.intent.registry import Registry
-    from demur.envs.intent.widening import widened
+    from demur.envs.intent.registry import Registry, approver
+    from demur.envs.intent.registry.approval_page import server
+    from demur.envs.intent.registry.audit import AuditRecord, read_anchor
+    from demur.envs.intent.registry.cases import visible
+    from demur.envs.intent.registry.database import RegistryUnavailable
+    from demur.envs.intent.registry.diagnosis import contract_lines, diagnose, spelled
+    from demur.envs.intent.registry.widening import widened
 except ModuleNotFoundError as error:
     if error.name != "sqlalchemy":
         raise

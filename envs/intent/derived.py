@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from demur.envs.intent.contract import CallPattern, Criterion, Equals, IntentContract, Precondition
+from demur.envs.intent.contract import CallPattern, Criterion, Equals, IntentContract, Matches, Precondition
 from demur.envs.tool import Tool, ToolError
 from demur.envs.trace import ToolCall
 from demur.envs.world import World, effects
@@ -45,8 +45,11 @@ def _changes(tool: Tool | None) -> bool:
 
 
 def _pinned(call: ToolCall, tool: Tool) -> CallPattern:
-    where = tuple(Equals(argument=k, value=v) for k, v in call.arguments.items() if k in tool.derivable)
-    return CallPattern(tool=call.name, where=where)
+    given = tuple(Equals(argument=k, value=v) for k, v in call.arguments.items() if k in tool.derivable)
+    # what the expert leaves out stays out, or empty: an option may say whom else it reaches
+    left_out = sorted(tool.derivable - call.arguments.keys())
+    unused = tuple(Matches(argument=name, pattern=".+", negated=True) for name in left_out)
+    return CallPattern(tool=call.name, where=(*given, *unused))
 
 
 def _order(
@@ -67,9 +70,10 @@ def _may_swap(world: World, calls: Sequence[ToolCall], first: ToolCall, second: 
 
 
 def _played(world: World, calls: Sequence[ToolCall]) -> World:
+    """The state after those of the calls that change something: what is read in another order matters to nobody."""
     state = world.copy_state()
     state.busy = ()  # the first try of a busy tool fails, and the scripts' failing tries are left out
     for call in calls:
-        if call.name in state.tools():
+        if _changes(state.tools().get(call.name)):
             state.run(call)
     return state

@@ -383,9 +383,9 @@ def test_after_a_report_failed_the_result_is_returned_and_every_later_call_is_bl
 
 def test_an_intent_of_a_registry_is_asked_approved_and_completed_through_its_tools(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy", reason="the registry of intents needs the extra `intent`")
-    from demur.envs.intent.intent import IntentStatus
     from demur.envs.intent.registry import Registry
-    from demur.envs.intent.session import IntentGuard
+    from demur.envs.intent.registry.intent import IntentStatus
+    from demur.envs.intent.registry.session import IntentGuard
 
     contract = IntentContract(
         goal="pay Ann",

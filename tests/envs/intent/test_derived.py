@@ -19,6 +19,12 @@ def test_a_change_may_be_made_as_often_as_the_expert_makes_it() -> None:
     assert criterion.times == 2 and criterion.done_when is not None and criterion.done_when.tool == "order"
 
 
+def test_an_option_that_the_expert_leaves_out_stays_out_or_empty() -> None:
+    checker = Checker(contract_of("q", shop(), (does("open_at", part="morning"),)), shop().tools())
+    assert checker.check(call("open_at", part="morning")).level is Level.ALLOW
+    assert checker.check(call("open_at", part="morning", price=2.0)).stage == "allowed_tools"
+
+
 def test_order_is_asked_for_only_where_the_other_order_would_not_do() -> None:
     order, drop = does("order", name="nails", count=7), does("drop", id="i1")
     assert contract_of("q", shop(), (order, drop)).order == ()
