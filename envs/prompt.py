@@ -20,9 +20,14 @@ from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
 PromptStyle = Literal["full", "compact"]
 
 
-def system_prompt(task: Task, style: PromptStyle = "full", safety_thoughts: bool = True) -> str:
-    """The system message. `safety_thoughts=False` leaves the check out (the ablation)."""
-    return _render(tuple(task.tools.values()), style, safety_thoughts)
+def system_prompt(
+    task: Task, style: PromptStyle = "full", safety_thoughts: bool = True, extra: tuple[Tool, ...] = ()
+) -> str:
+    """The system message. `safety_thoughts=False` leaves the check out (the ablation).
+
+    extra: tools listed behind the task's own, such as those that only a scorer's context offers.
+    """
+    return _render((*task.tools.values(), *extra), style, safety_thoughts)
 
 
 @lru_cache(maxsize=256)  # a batch of episodes shares a few sets of tools
