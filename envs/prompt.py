@@ -13,6 +13,7 @@ from typing import Literal
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from demur.envs.guards import Context
 from demur.envs.task import Task
 from demur.envs.tool import Tool
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
@@ -21,7 +22,7 @@ PromptStyle = Literal["full", "compact"]
 
 
 def system_prompt(
-    task: Task, style: PromptStyle = "full", safety_thoughts: bool = True, extra: tuple[Tool, ...] = ()
+    task: Task | Context, style: PromptStyle = "full", safety_thoughts: bool = True, extra: tuple[Tool, ...] = ()
 ) -> str:
     """The system message. `safety_thoughts=False` leaves the check out (the ablation).
 

@@ -72,7 +72,7 @@ def estimate(parts: ArrayLike, wholes: ArrayLike, *, share: bool, seed: int = 0)
         return wilson(float(part.sum()), len(pairs))
     value = float(part.sum() / whole.sum())
     sums = _resampled_sums(pairs, seed)
-    low, high = _percentiles(sums[:, 0] / sums[:, 1], value)
+    low, high = percentiles(sums[:, 0] / sums[:, 1], value)
     if share and low == high and value in (0.0, 1.0):
         # all or nothing on every task: resampling sees no spread, but n tasks do not prove a constant
         return wilson(value * len(pairs), len(pairs))
@@ -102,7 +102,7 @@ def paired_difference(
     total = pairs.sum(axis=0)
     value = float(total[2] / total[3] - total[0] / total[1])
     sums = _resampled_sums(pairs, seed)
-    low, high = _percentiles(sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1], value)
+    low, high = percentiles(sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1], value)
     if share and low == high == 0.0:
         unseen = wilson(0, n)
         assert unseen is not None
@@ -132,7 +132,7 @@ def _resampled_sums(rows: Floats, seed: int) -> Floats:
     return np.concatenate(blocks)
 
 
-def _percentiles(values: Floats, value: float) -> tuple[float, float]:
+def percentiles(values: Floats, value: float) -> tuple[float, float]:
     """The middle 95%, widened to the estimate itself should it lie outside."""
     low, high = np.percentile(values, [2.5, 97.5])
     return min(float(low), value), max(float(high), value)

@@ -8,7 +8,7 @@ unweighted, so that a curve of each can be looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from demur.envs.trace import Trajectory
 from demur.rewards.alignment import Kind, alignment
 from demur.rewards.judges import Judge
 from demur.rewards.judges.oracle import acceptable
-from demur.rewards.parts import LENGTH_BUDGET, format_reward, intent_reward, length_penalty
+from demur.rewards.parts import INTENT_TERMS, LENGTH_BUDGET, IntentTerm, format_reward, intent_reward, length_penalty
 
 
 class Parts(NamedTuple):
@@ -42,7 +42,8 @@ class Rubric:
     """How rollouts are rewarded.
 
     gate: in a group without an acceptable rollout only the format counts, so that being the least bad of
-    several harmful rollouts earns no advantage. length_budget: tokens a turn.
+    several harmful rollouts earns no advantage. length_budget: tokens a turn. intent_terms: what counts of
+    the intent part.
     """
 
     judge: Judge
@@ -51,6 +52,7 @@ class Rubric:
     gate: bool = True
     weights: tuple[float, float, float, float] = (3.0, 2.0, 1.0, 0.0)  # w_a, w_f, w_l, λ
     length_budget: int = LENGTH_BUDGET
+    intent_terms: Collection[IntentTerm] = INTENT_TERMS
 
     def score_group(self, group: Sequence[Trajectory], task: Task) -> list[Parts]:
         """The parts for each rollout of a group, all of them of one task; a judge that raises fails the whole group."""
@@ -76,4 +78,5 @@ class Rubric:
         form = format_reward(trajectory)
         if gated:
             return Parts(0.0, form, 0.0, 0.0)
-        return Parts(align, form, length_penalty(trajectory, self.length_budget), intent_reward(trajectory, checker))
+        intent = intent_reward(trajectory, checker, self.intent_terms)
+        return Parts(align, form, length_penalty(trajectory, self.length_budget), intent)

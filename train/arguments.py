@@ -18,10 +18,12 @@ import yaml
 from trl import GRPOConfig, SFTConfig, TrlParser
 
 from demur.envs.episode import PromptOptions
+from demur.envs.intent.decoys import DecoySplit
 from demur.envs.task import Task
 from demur.envs.taskset import LEVELS, Mix, make_tasks
 from demur.envs.trace import Label
 from demur.envs.worlds import SHIPPED
+from demur.rewards.parts import INTENT_TERMS, IntentTerm
 from demur.train.folder import RunFolder
 from demur.train.scratch import Scratch
 
@@ -146,6 +148,17 @@ class RewardArguments:
     format_weight: float = field(default=2.0, metadata={"help": "w_f, weight of the format in [0, 1]."})
     length_weight: float = field(default=1.0, metadata={"help": "w_l, weight of the length penalty."})
     intent_weight: float = field(default=0.0, metadata={"help": "λ, weight of the intent part in [-1, 1]."})
+    intent_terms: list[str] = field(
+        default_factory=lambda: list(INTENT_TERMS),
+        metadata={"help": "Terms of the intent part that count: adherence, acted, earliness."},
+    )
+    intent_scores: bool = field(
+        default=False, metadata={"help": "Let a frozen scorer read the rollouts for the term acted."}
+    )
+    intent_decoys: DecoySplit = field(default="train", metadata={"help": "Intent tools that the scorer looks for."})
+    intent_model: str = field(
+        default="", metadata={"help": "Another model as the scorer. Default: the policy as it was before training."}
+    )
     length_budget: int = field(default=400, metadata={"help": "L0, tokens a turn may take for free."})
     eval_benign: int = field(default=200, metadata={"help": "Benign test tasks."})
     eval_harmful: int = field(default=200, metadata={"help": "Harmful test tasks."})
@@ -166,11 +179,28 @@ class RewardArguments:
     def __post_init__(self) -> None:
         if not self.eval_counts:
             raise ValueError("there is nothing to evaluate: set --eval_benign or another --eval_… above 0")
+        self._check_intent()
+
+    def _check_intent(self) -> None:
+        unknown = sorted(set(self.intent_terms) - set(INTENT_TERMS))
+        if unknown:
+            raise ValueError(f"intent_terms must be of {', '.join(INTENT_TERMS)}, not {unknown[0]!r}")
+        if self.intent_scores and (self.intent_weight <= 0 or "acted" not in self.intent_terms):
+            raise ValueError(
+                "intent_scores would be computed and not count: set --intent_weight above 0 and keep acted among "
+                "--intent_terms, or leave --intent_scores out"
+            )
+        if self.intent_model and not self.intent_scores:
+            raise ValueError("intent_model would score nothing: set --intent_scores true, or leave it out")
 
     @property
     def weights(self) -> tuple[float, float, float, float]:
         """w_a, w_f, w_l, λ."""
         return self.align_weight, self.format_weight, self.length_weight, self.intent_weight
+
+    @property
+    def counted_intent(self) -> tuple[IntentTerm, ...]:
+        return tuple(term for term in INTENT_TERMS if term in self.intent_terms)
 
     @property
     def eval_counts(self) -> dict[Label, int]:

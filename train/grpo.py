@@ -24,6 +24,7 @@ from demur.train.arguments import GRPOArguments, RewardArguments, TaskArguments,
 from demur.train.checks import ROOT, check_batches, check_context, named, one_line_errors
 from demur.train.evaluation import check_quality, evaluate, stored_before, write_final
 from demur.train.folder import RunFolder
+from demur.train.intent import check_intent, frozen_scorer
 from demur.train.progress import StepRecorder
 from demur.train.rollout import Rollouts, TimedTrainer, prompt_of, reward_functions
 from demur.train.scoring import GroupScorer
@@ -60,14 +61,30 @@ def main(argv: list[str] | None = None) -> None:
         gate=reward_args.outcome_gate,
         weights=reward_args.weights,
         length_budget=reward_args.length_budget,
+        intent_terms=reward_args.counted_intent,
     )
+    intent = None
+    if reward_args.intent_scores:  # by the policy as it is now, or by another model
+        check_intent(train, reward_args.intent_decoys)
+        intent = frozen_scorer(
+            model,
+            tokenizer,
+            reward_args.intent_decoys,
+            run_args.prompt_options,
+            use_peft=model_args.use_peft,
+            other=named(reward_args.intent_model) if reward_args.intent_model else None,
+        )
 
     # 3. the run's folder is ours from here on; nothing was written before
     folder = RunFolder(run_args.run)
     record = manifest(
         seeds={"run": args.seed},
         data={"train": train, "test": test},
-        notes={"judge": rubric.judge.name, "checks": "same checks, held-out tasks"},
+        notes={
+            "judge": rubric.judge.name,
+            "checks": "same checks, held-out tasks",
+            **(intent.notes if intent else {}),
+        },
     )
     if is_main:
         folder.claim(config, resume=run_args.resume, overwrite=run_args.overwrite)
@@ -75,13 +92,14 @@ def main(argv: list[str] | None = None) -> None:
     PartialState().wait_for_everyone()
 
     # 4. the trainer: TRL's, with our rollouts
-    recorder = StepRecorder(folder)
+    recorder = StepRecorder(folder, intent=intent)
     rollouts = Rollouts(
         {task.id: task for task in train},
         GroupScorer(rubric, args.num_generations, recorder.record),
         run_args.prompt_options,
         max_turn_tokens=run_args.max_turn_tokens,
         context=context,
+        intent=intent,
     )
     trainer = TimedTrainer(
         model=model,
@@ -93,6 +111,8 @@ def main(argv: list[str] | None = None) -> None:
         rollout_func=rollouts,
     )
     trainer.remove_callback(PrinterCallback)
+    if intent:
+        intent.attach(trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator.device)
     if is_main:
         recorder.trainer = trainer
         trainer.add_callback(recorder)

@@ -15,6 +15,7 @@ from demur.envs.trace import Label, Trajectory, write_jsonl
 from demur.eval.metrics import attacked, completed, guessed_wrong
 from demur.rewards.rubric import Parts
 from demur.train.folder import COMPLETE, RunFolder
+from demur.train.intent import IntentScores
 
 
 class CheckpointMarks(TrainerCallback):
@@ -28,9 +29,10 @@ class CheckpointMarks(TrainerCallback):
 class StepRecorder(CheckpointMarks):
     """Keeps a step's rollouts until TRL logs the step, then writes both. Used on the main process only."""
 
-    def __init__(self, folder: RunFolder, trainer: Any = None) -> None:
+    def __init__(self, folder: RunFolder, trainer: Any = None, intent: IntentScores | None = None) -> None:
         self.folder = folder
         self.trainer = trainer
+        self.intent = intent
         self._facts: dict[str, Any] = {}
         self._started = self._first = time.perf_counter()
         self._first_step = 0
@@ -40,6 +42,8 @@ class StepRecorder(CheckpointMarks):
         write_jsonl(self.folder.rollouts / f"step-{step:06d}.jsonl", trajectories)
         self._facts = {**_behaviour(trajectories), **_reward_parts(parts)}
         self._facts["tokens"] = sum(turn.tokens.total for t in trajectories for turn in t.turns)
+        # scoring gives every rollout a number, 0 where no harm was done
+        self._facts["intent_failures"] = sum(t.acted_intent is None for t in trajectories) if self.intent else None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._started = self._first = time.perf_counter()
@@ -59,6 +63,7 @@ class StepRecorder(CheckpointMarks):
             **facts,
             "tokens_per_second": facts["tokens"] / seconds,
             "model_share": min(1.0, self.trainer.pop_model_seconds() / seconds),
+            "intent_seconds": self.intent.pop_seconds() if self.intent else None,
             "seconds": seconds,
         }
         with self.folder.metrics.open("a", encoding="utf-8") as file:

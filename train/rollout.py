@@ -23,6 +23,7 @@ from demur.envs.episode import Episode, PromptOptions, Span
 from demur.envs.guards import Guard
 from demur.envs.policies.tokens import Sampled, TokenPolicy
 from demur.envs.task import Task
+from demur.train.intent import IntentScores
 from demur.train.scoring import GroupScorer
 
 Prompt = list[dict[str, str]]
@@ -61,6 +62,7 @@ class Rollouts:
         max_turn_tokens: int,
         context: int | None,
         guard: Guard | None = None,
+        intent: IntentScores | None = None,
     ) -> None:
         self.tasks = tasks
         self.scorer = scorer
@@ -68,6 +70,7 @@ class Rollouts:
         self.max_turn_tokens = max_turn_tokens
         self.context = context
         self.guard = guard
+        self.intent = intent
         self.policy: TrainerPolicy | None = None
 
     def __call__(self, prompts: list[Prompt], trainer: Any) -> dict[str, list[Any]]:
@@ -75,6 +78,8 @@ class Rollouts:
             self.policy = TrainerPolicy(trainer, max_new_tokens=self.max_turn_tokens, context=self.context)
         episodes = self.episodes(prompts)
         trajectories = run_lockstep(episodes, self.policy, self.guard, any_live=_any_rank)
+        if self.intent:
+            trajectories = self.intent(trajectories, self.tasks)
         parts = self.scorer(trajectories, self.tasks, trainer.state.global_step + 1)
         columns: dict[str, list[Any]] = {
             "prompt_ids": [],

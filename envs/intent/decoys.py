@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import yaml
 
+from demur.envs.guards import Context
 from demur.envs.intent.contract import CallPattern
 from demur.envs.task import Task
 from demur.envs.tool import Tool, tool
@@ -76,7 +77,7 @@ def declared(task: Task, decoys: Sequence[Tool]) -> Task:
     return replace(task, initial=initial, contract=task.contract.model_copy(update={"allowed": allowed}))
 
 
-def check_decoys(task: Task, decoys: Sequence[Tool]) -> None:
+def check_decoys(task: Task | Context, decoys: Sequence[Tool]) -> None:
     """Raise ValueError if a decoy cannot be told from a tool on offer or from another decoy, or has parameters."""
     taken = set(task.tools)
     for decoy in decoys:

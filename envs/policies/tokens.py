@@ -74,10 +74,10 @@ class TokenPolicy:
     def generate(self, episodes: Sequence[Episode]) -> list[Generation]:
         """One message each. An episode whose next message would not fit the context is told to stop."""
         prompts = [self.extend(episode.conversation) for episode in episodes]
-        fits = [i for i, ids in enumerate(prompts) if self._fits(ids)]
+        fits = [i for i, ids in enumerate(prompts) if self.fits(ids)]
         sampled = self.sample([prompts[i] for i in fits])
         texts = self.tokenizer.batch_decode(sampled.ids, skip_special_tokens=True) if fits else []
-        counts = self._count([self.frame.prefill + text for text in texts], sampled.ids)
+        counts = self.count([self.frame.prefill + text for text in texts], sampled.ids)
         generations = [Generation(text="", stop="context") for _ in episodes]
         for at, i in enumerate(fits):
             ids = sampled.ids[at]
@@ -98,7 +98,8 @@ class TokenPolicy:
             spans.append(Span(self._result_ids(result["content"], spans[-1].ids), False))
         return [token for span in spans for token in span.ids]
 
-    def _fits(self, ids: list[int]) -> bool:
+    def fits(self, ids: list[int]) -> bool:
+        """Whether the longest message would fit behind these ids."""
         return self.context is None or len(ids) + self.max_new_tokens <= self.context
 
     def _opening_ids(self, conversation: Conversation) -> list[int]:
@@ -121,7 +122,8 @@ class TokenPolicy:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False, **options)["input_ids"]
         return ids
 
-    def _count(self, texts: list[str], ids: list[list[int]]) -> list[TokenCounts]:
+    def count(self, texts: list[str], ids: list[list[int]]) -> list[TokenCounts]:
+        """The tokens of messages by part; ids: those of each message."""
         parsed = [parse(text) for text in texts]
         parts = [part for turn in parsed for part in (turn.plan, turn.check or "")]
         lengths = [len(x) for x in self.tokenizer(parts, add_special_tokens=False)["input_ids"]] if parts else []

@@ -19,7 +19,7 @@ from demur.envs.trace import (
     Trajectory,
     Turn,
 )
-from demur.rewards.parts import LENGTH_BUDGET, format_reward, intent_reward, length_penalty
+from demur.rewards.parts import INTENT_TERMS, LENGTH_BUDGET, IntentTerm, format_reward, intent_reward, length_penalty
 from tests.envs.helpers import make_trajectory
 
 CHECKER = Checker(IntentContract(goal="g", allowed=(CallPattern(tool="fine"),)), {})
@@ -128,3 +128,25 @@ def test_intent_is_adherence_and_earliness_less_the_intent_acted_on(
     label: Label, fields: dict[str, Any], value: float
 ) -> None:
     assert intent_reward(make_trajectory(label, **fields), CHECKER) == value
+
+
+@given(trajectories, st.sets(st.sampled_from(INTENT_TERMS)))
+def test_a_term_that_is_off_counts_nothing_and_the_others_add_up(
+    trajectory: Trajectory, terms: set[IntentTerm]
+) -> None:
+    assert -1 <= intent_reward(trajectory, CHECKER, terms) <= 1
+    alone = sum(intent_reward(trajectory, CHECKER, [term]) for term in terms)
+    assert intent_reward(trajectory, CHECKER, terms) == pytest.approx(alone, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("terms", "value"), [(("adherence",), 0.5), (("acted",), -0.25), (("earliness",), 0), ((), 0), (INTENT_TERMS, 0.25)]
+)
+def test_each_term_of_intent_can_be_switched_off(terms: tuple[IntentTerm, ...], value: float) -> None:
+    trajectory = make_trajectory(Label.INJECTED, acted_intent=0.25, turns=(called("fine"),))
+    assert intent_reward(trajectory, CHECKER, terms) == value
+
+
+def test_earliness_alone_leaves_out_what_was_acted_on() -> None:
+    refused = make_trajectory(Label.HARMFUL, acted_intent=1.0, outcome=Outcome(refused=True, refusal_turn=4))
+    assert intent_reward(refused, CHECKER, ["earliness"]) == 0.25

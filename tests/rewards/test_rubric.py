@@ -166,3 +166,10 @@ def test_a_judge_that_is_not_there_says_what_to_write(name: str) -> None:
 
 
 KEPT = Partial()
+
+
+def test_the_terms_of_intent_are_the_rubrics_choice() -> None:
+    group = harmful(REFUSED, HARM)
+    for terms, intents in ((("acted",), [-0.5, -0.5]), (("earliness",), [0.5, 0.0]), ((), [0.0, 0.0])):
+        parts = Rubric(judge=Oracle(), intent_terms=terms).score_group(group, TASK)
+        assert [part.intent for part in parts] == intents

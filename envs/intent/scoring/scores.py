@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from demur.envs.episode import DEFAULT_PROMPT, Conversation, PromptOptions
+from demur.envs.guards import Context
 from demur.envs.intent.decoys import check_decoys
 from demur.envs.intent.scoring.positions import Position, Which, positions_of
 from demur.envs.prompt import system_prompt
+from demur.envs.protocol import ParsedTurn, act, render
 from demur.envs.task import Task
 from demur.envs.tool import Tool, ToolError
 from demur.envs.trace import REFUSE_TOOL, Label, Record, ToolCall, Trajectory, Turn
@@ -130,6 +132,23 @@ def request_live(
     return _request(task, messages, positions[-1:] if last_only else positions, decoys)
 
 
+def request_of_call(
+    context: Context, call: ToolCall, decoys: Sequence[Tool], options: PromptOptions = DEFAULT_PROMPT
+) -> ScoreRequest:
+    """A call that waits for a guard's verdict: one position, where its turn acts.
+
+    The turn is written anew from its parts, and so are turns without a raw text, such as those of a live agent's
+    tools. Raises ValueError if a part holds markup of the protocol.
+    """
+    messages = _opening(context, decoys, options)
+    for turn in context.history:
+        raw = turn.raw or render(ParsedTurn(turn.plan, turn.check, turn.action))
+        messages += [{"role": "assistant", "content": raw}, {"role": "user", "content": turn.observation or ""}]
+    text = render(ParsedTurn(context.plan, context.check, act(call)))
+    messages.append({"role": "assistant", "content": text})
+    return _request(context, messages, positions_of(text, len(context.history))[-1:], decoys)
+
+
 def changes(task: Task, turn: Turn) -> bool:
     """Whether the turn's call ran a tool that changes the environment."""
     tool = task.tools.get(turn.action.call.name) if turn.action.call else None
@@ -181,14 +200,14 @@ def _runs(state: World, call: ToolCall) -> bool:
     return True
 
 
-def _opening(task: Task, decoys: Sequence[Tool], options: PromptOptions) -> list[Mapping[str, str]]:
+def _opening(task: Task | Context, decoys: Sequence[Tool], options: PromptOptions) -> list[Mapping[str, str]]:
     check_decoys(task, decoys)
     system = system_prompt(task, options.style, options.safety_thoughts, tuple(decoys))
     return [{"role": "system", "content": system}, {"role": "user", "content": task.query}]
 
 
 def _request(
-    task: Task, messages: Sequence[Mapping[str, str]], positions: Sequence[Position], decoys: Sequence[Tool]
+    task: Task | Context, messages: Sequence[Mapping[str, str]], positions: Sequence[Position], decoys: Sequence[Tool]
 ) -> ScoreRequest:
     names = frozenset(decoy.name for decoy in decoys)
     return ScoreRequest(
