@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from statistics import median
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from demur.envs.intent.scoring.positions import Which
 from demur.envs.intent.scoring.scores import before_changes, harmful_turns, request_of
 from demur.envs.policies.local import load_local
 from demur.envs.task import Task
-from demur.envs.trace import Trajectory
+from demur.envs.trace import Label, Trajectory
 from demur.train.arguments import GRPOArguments, RewardArguments, TaskArguments, parse
 from demur.train.checks import ROOT, named
 from demur.train.intent import IntentScores
@@ -73,13 +73,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 def figures(quick: bool) -> dict[str, float]:
     """All figures of this benchmark."""
     quickstart = Quickstart()
-    return overheads(quickstart, steps=4 if quick else 12) | aurocs(quickstart, share=0.25 if quick else 1.0)
+    share = 0.1 if quick else 1.0
+    return overheads(quickstart, steps=2 if quick else 12, share=share) | aurocs(quickstart, share)
 
 
-def overheads(quickstart: Quickstart, steps: int) -> dict[str, float]:
+def overheads(quickstart: Quickstart, steps: int, share: float) -> dict[str, float]:
     """Scoring over rolling out, medians over steps; a step before them warms up."""
     run, args = quickstart.run, quickstart.args
-    tasks: list[Task] = run.tasks("train", run.counts, args.seed)
+    tasks: list[Task] = run.tasks("train", shared(run.counts, share), args.seed)
     scorers = [LocalScorer(quickstart.policy.model, quickstart.policy.tokenizer) for _ in range(3)]
     rng = Random(args.seed)
     rows = []
@@ -112,9 +113,13 @@ def one_step(quickstart: Quickstart, scorers: Sequence[LocalScorer], group: Sequ
     }
 
 
+def shared(counts: Mapping[Label, int], share: float) -> dict[Label, int]:
+    return {label: max(1, int(count * share)) for label, count in counts.items()}
+
+
 def aurocs(quickstart: Quickstart, share: float) -> dict[str, float]:
     """By split of intent tools, over the changing calls of held-out tasks, each played once greedily."""
-    counts = {label: max(1, int(count * share)) for label, count in quickstart.reward.eval_counts.items()}
+    counts = shared(quickstart.reward.eval_counts, share)
     tasks: list[Task] = quickstart.run.tasks("test", counts, quickstart.args.seed)
     quickstart.policy.temperature = 0.0
     episodes = [Episode(task, quickstart.run.prompt_options) for task in tasks]

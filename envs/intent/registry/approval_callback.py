@@ -26,15 +26,15 @@ def approve_by(
     """
 
     async def approve(call: ToolCall, verdict: Verdict) -> bool:
-        # the guard may have asked, and may have been answered already: that is not asked again
-        approval = await asyncio.to_thread(registry.approvals.find, intent_id, call)
-        if approval is None or approval.status in (ApprovalStatus.EXPIRED, ApprovalStatus.USED):
-            approval = await asyncio.to_thread(registry.approvals.request, intent_id, call, verdict)
+        # a thread goes on when its wait is cancelled, so that it has to be known what it filed
+        filing = asyncio.ensure_future(asyncio.to_thread(_file, registry, intent_id, call, verdict))
         try:
+            approval = await asyncio.shield(filing)
             guard_takes = await asyncio.to_thread(_asked_by_guard, registry, approval)
             approval = await registry.approvals.wait(approval.approval_id, poll=poll)
         except asyncio.CancelledError:
-            await asyncio.shield(registry.approvals.wait(approval.approval_id, timeout=0))
+            filed = await asyncio.shield(filing)
+            await asyncio.shield(registry.approvals.wait(filed.approval_id, timeout=0))
             raise
         while approval.status is ApprovalStatus.APPROVED:
             if guard_takes or await asyncio.to_thread(registry.approvals.take, intent_id, call) is not None:
@@ -45,6 +45,14 @@ def approve_by(
         return False
 
     return approve
+
+
+def _file(registry: Registry, intent_id: str, call: ToolCall, verdict: Verdict) -> Approval:
+    """The request for a call. One that the guard filed, and that may have been answered, is not filed again."""
+    approval = registry.approvals.find(intent_id, call)
+    if approval is None or approval.status in (ApprovalStatus.EXPIRED, ApprovalStatus.USED):
+        return registry.approvals.request(intent_id, call, verdict)
+    return approval
 
 
 def _asked_by_guard(registry: Registry, approval: Approval) -> bool:

@@ -1,8 +1,11 @@
 """A live agent that waits for approvals: one yes lets one call run, everything else none."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,6 +134,31 @@ def test_no_answer_before_the_session_times_out_takes_the_request_back(
         asyncio.run(agent.drop("i2"))
     assert isinstance(caught.value.__cause__, TimeoutError)
     assert agent.dropped == []
+    found = registry.approvals.find(intent.intent_id, call("drop", id="i2"))
+    assert found is not None and found.status is ApprovalStatus.EXPIRED
+    assert registry.get(intent.intent_id).status is IntentStatus.ACTIVATED
+
+
+def test_a_wait_that_is_cancelled_while_it_files_its_request_takes_it_back(
+    registry: Registry, intent: Intent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = registry.approvals.request
+    started = threading.Event()
+
+    def slow(*arguments: Any) -> Approval:
+        started.set()
+        time.sleep(0.1)
+        return request(*arguments)
+
+    async def run() -> None:
+        waiting = asyncio.ensure_future(approve_by(registry, intent.intent_id)(call("drop", id="i2"), NEEDED))
+        await asyncio.to_thread(started.wait, 20)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert waiting.cancelled()
+
+    monkeypatch.setattr(registry.approvals, "request", slow)
+    asyncio.run(run())
     found = registry.approvals.find(intent.intent_id, call("drop", id="i2"))
     assert found is not None and found.status is ApprovalStatus.EXPIRED
     assert registry.get(intent.intent_id).status is IntentStatus.ACTIVATED
