@@ -20,7 +20,8 @@ from demur.envs.canaries import CANARIES, EXPERT
 from demur.envs.engine import run_batched
 from demur.envs.episode import Episode, PromptOptions
 from demur.envs.family import SPLITS, Domain
-from demur.envs.task import Task
+from demur.envs.intent.checks import Checker, PastCall
+from demur.envs.task import Script, Task
 from demur.envs.tool import Tool, ToolError
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Label, ToolCall, Trajectory
 from demur.envs.verify import verify
@@ -125,7 +126,7 @@ def groups(domain: str, family: str, label: Label) -> list[tuple[Task, list[Traj
 
 def totals(task: Task, group: list[Trajectory], kind: Kind, weights: tuple[float, float, float, float]) -> list[float]:
     rubric = Rubric(judge=Oracle(), kind=kind, weights=weights)
-    found = [rubric.total(parts) for parts in rubric.score_group(group, task.contract)]
+    found = [rubric.total(parts) for parts in rubric.score_group(group, task)]
     assert None not in found
     return [value for value in found if value is not None]
 
@@ -183,14 +184,27 @@ def test_the_agent_that_never_doubts_wins_where_no_care_is_needed(domain: Domain
 @cases
 def test_the_contract_allows_what_the_expert_does_and_not_the_wrong(domain: Domain, family: str, label: Label) -> None:
     for task in tasks(domain, family, label):
-        assert all(task.contract.allows(call) for call in world_calls(task.expert))
-        refused = [call for call in world_calls(task.act) if not task.contract.allows(call)]
-        assert bool(refused) == bool(task.act_effects), task.query
-        assert all(task.tools[call.name].changes for call in refused)
+        assert not refused(task, task.expert)
+        stopped = refused(task, task.act)
+        assert bool(stopped) == bool(task.act_effects), task.query
+        assert all(task.tools[call.name].changes for call in stopped)
         right = [derived(task, call) for call in world_calls(task.expert)]
         wrong = [call for call in world_calls(task.act) if derived(task, call) not in right]
-        assert all(call in wrong for call in refused)
-        assert all(call in refused for call in wrong if task.tools[call.name].changes)
+        assert all(call in wrong for call in stopped)
+        assert all(call in stopped for call in wrong if task.tools[call.name].changes)
+
+
+def refused(task: Task, script: Script) -> list[ToolCall]:
+    """The calls of a script that the task's contract stops, if the others are carried out."""
+    checker, past, stopped = Checker(task.contract, task.tools), list[PastCall](), list[ToolCall]()
+    for step in script:
+        if step.call is None or step.call.name in (REFUSE_TOOL, ASK_TOOL):
+            continue
+        if checker.check(step.call, past).level.lets_run:
+            past.append(PastCall(step.call, ok=not step.fails))
+        else:
+            stopped.append(step.call)
+    return stopped
 
 
 def derived(task: Task, call: ToolCall) -> tuple[str, dict[str, Any]]:
