@@ -8,9 +8,12 @@ import shutil
 import subprocess
 import time
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -160,3 +163,15 @@ class Page:
 
 
 CODES = {"ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, "Tab": 9}
+
+
+def chromium_page(profile: Path, tested: str) -> Iterator[Page]:
+    """A page for a fixture to hand out. Without Chromium the tests are skipped, and in CI they fail."""
+    browser = find_browser()
+    if browser is None:
+        advice = f"no Chromium found: install it (Debian: apt-get install chromium) to test {tested} in it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(advice)
+        pytest.skip(advice)
+    with Page(browser, profile) as page:
+        yield page

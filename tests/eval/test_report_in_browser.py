@@ -1,6 +1,5 @@
 """The report in a real browser, opened from a file as its readers do."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from demur.eval.metrics import METRICS
 from demur.eval.report import write_report
 from demur.eval.summary import read_summary
-from tests.eval.browser import Page, find_browser
+from tests.eval.browser import Page, chromium_page
 from tests.eval.runs import HOSTILE, hostile_trajectories, make_run, write_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -22,14 +21,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    browser = find_browser()
-    if browser is None:
-        advice = "no Chromium found: install it (Debian: apt-get install chromium) to test the report in it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(advice)
-        pytest.skip(advice)
-    with Page(browser, tmp_path_factory.mktemp("profile")) as page:
-        yield page
+    yield from chromium_page(tmp_path_factory.mktemp("profile"), "the report")
 
 
 @pytest.fixture

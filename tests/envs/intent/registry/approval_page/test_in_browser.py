@@ -1,7 +1,6 @@
 """The approval page in a real browser, with an agent that keeps asking while it is open."""
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from demur.envs.trace import Level
 from tests.envs.helpers import call
 from tests.envs.intent.registry.approving import EVIL, EVIL_AS_JSON, EVIL_SHOWN, TOOLS, check, propose
 from tests.envs.intent.registry.helpers import NAILS
-from tests.eval.browser import Page, find_browser
+from tests.eval.browser import Page, chromium_page
 from tests.eval.test_report_in_browser import CONTRAST
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -26,14 +25,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    browser = find_browser()
-    if browser is None:
-        advice = "no Chromium found: install it (Debian: apt-get install chromium) to test the approval page in it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(advice)
-        pytest.skip(advice)
-    with Page(browser, tmp_path_factory.mktemp("profile")) as page:
-        yield page
+    yield from chromium_page(tmp_path_factory.mktemp("profile"), "the approval page")
 
 
 @pytest.fixture
