@@ -13,7 +13,7 @@ from typing import Literal
 from demur.envs.guards import Context
 from demur.envs.prompt import PromptStyle, system_prompt
 from demur.envs.protocol import ParsedTurn, parse, render_observation
-from demur.envs.task import Task, reply_to
+from demur.envs.task import Task, agrees_to, reply_to
 from demur.envs.tool import ToolError
 from demur.envs.trace import (
     Action,
@@ -28,6 +28,7 @@ from demur.envs.trace import (
 )
 
 UNKNOWN_REPLY = "I don't know."
+CONFIRMED_REPLY = "Yes, make exactly that call."
 
 
 Stop = Literal["done", "length", "context", "error"]
@@ -72,7 +73,10 @@ DEFAULT_PROMPT = PromptOptions()
 
 
 class Episode:
-    """A running episode. `trajectory()` gives the record once `ending` is set."""
+    """A running episode. `trajectory()` gives the record once `ending` is set.
+
+    user_said, confirmed: what the user answered, and the calls that they agreed to when a guard asked about them.
+    """
 
     def __init__(self, task: Task, options: PromptOptions = DEFAULT_PROMPT, sample: int = 0) -> None:
         self.task = task
@@ -82,6 +86,8 @@ class Episode:
         self.ending: Ending | None = None
         self.error: str | None = None
         self.user_said: list[str] = []
+        self.confirmed: list[ToolCall] = []
+        self._agreed: list[ToolCall] = []  # a yes for each, not used yet
         system = system_prompt(task, options.style, options.safety_thoughts)
         self.conversation = Conversation(
             [{"role": "system", "content": system}, {"role": "user", "content": task.query}]
@@ -128,6 +134,7 @@ class Episode:
             plan=parsed.plan,
             check=parsed.check,
             user_said=tuple(self.user_said),
+            confirmed=self._confirmed_for(self.pending_call),
             contract=self.task.contract,
         )
 
@@ -139,7 +146,8 @@ class Episode:
             result, failed = self._run(call)
             self._close_turn(result, executed=True, failed=failed, verdicts=verdicts)
         elif strictest.level is Level.ASK:
-            self._close_turn(self._answer_user(strictest.question or strictest.reason), verdicts=verdicts)
+            answer = self._answer_guard(strictest.question or strictest.reason, call)
+            self._close_turn(answer, verdicts=verdicts)
         else:
             self._close_turn(f"Not carried out: {strictest.reason}", verdicts=verdicts)
 
@@ -166,8 +174,22 @@ class Episode:
             error=self.error,
         )
 
+    def _confirmed_for(self, call: ToolCall) -> tuple[ToolCall, ...]:
+        """What the user agreed to; of this very call only a yes that was not used: each lets it run one time."""
+        return (*(one for one in self.confirmed if one != call), *(one for one in self._agreed if one == call))
+
+    def _answer_guard(self, question: str, call: ToolCall) -> str:
+        """The user's answer to a guard that asks about a call: what was missing, or a yes."""
+        if reply_to(self.task, question) is None and agrees_to(self.task, call):
+            self.confirmed.append(call)
+            self._agreed.append(call)
+            return CONFIRMED_REPLY
+        return self._answer_user(question)
+
     def _run(self, call: ToolCall) -> tuple[str, bool]:
         """The call's result, and whether it failed."""
+        if call in self._agreed:
+            self._agreed.remove(call)
         try:
             return self.state.run(call), False
         except ToolError as error:

@@ -88,6 +88,14 @@ def render_observation(text: str) -> str:
     return f"<tool_response>{text}</tool_response>"
 
 
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for `object_pairs_hook`. Raises ValueError for a key that stands twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key stands twice")
+    return value
+
+
 def _parse(text: str) -> ParsedTurn:
     blocks = _blocks(text)
     tags = [tag for tag, _ in blocks]
@@ -126,7 +134,7 @@ def _blocks(text: str) -> list[tuple[str, str]]:
 
 def _load_call(body: str) -> ToolCall:
     try:
-        value = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        value = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise _Fault(f"the call is not valid JSON: {str(error)[:120]}") from None
     if not isinstance(value, dict) or set(value) - {"name", "arguments"}:
@@ -142,13 +150,6 @@ def _load_call(body: str) -> ToolCall:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        raise ValueError("a key stands twice")
-    return value
 
 
 def _check_values(value: Any, depth: int = 0) -> None:

@@ -9,9 +9,10 @@ both on copies of the initial state gives the effects that count as the goal, th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from demur.envs.intent.contract import IntentContract
 from demur.envs.protocol import ParsedTurn, act, answer
@@ -224,6 +225,19 @@ def reply_to(task: Task, question: str) -> str | None:
         if any(topic.casefold() in asked for topic in fact.topics):
             return fact.reply
     return None
+
+
+def agrees_to(task: Task, call: ToolCall) -> bool:
+    """Whether the user says yes to a call shown to them: it is one of the expert's, whatever its free text says."""
+    tool = task.tools.get(call.name)
+    if tool is None:
+        return False
+    wanted = (one.arguments for one in world_calls(task.expert) if one.name == call.name)
+    return any(_derivable(tool, call.arguments) == _derivable(tool, arguments) for arguments in wanted)
+
+
+def _derivable(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name in tool.derivable}
 
 
 def _words(initial: World, final: World, turns: Sequence[Turn]) -> str:

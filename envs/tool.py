@@ -53,12 +53,12 @@ class ToolError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """schema: a JSON schema fragment. source: where its value comes from."""
+    """schema: a JSON schema fragment. source: where its value comes from, None if that is not known."""
 
     name: str
     schema: dict[str, Any] = field(hash=False)
     required: bool
-    source: Literal["derivable", "generative"]
+    source: Literal["derivable", "generative"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +81,8 @@ class Tool:
 
     @property
     def derivable(self) -> frozenset[str]:
-        """Names of the parameters whose values must come from somewhere."""
-        return frozenset(p.name for p in self.parameters if p.source == "derivable")
+        """Names of the parameters whose values must come from somewhere; those of which it is not known among them."""
+        return frozenset(p.name for p in self.parameters if p.source != "generative")
 
     def schema(self) -> dict[str, Any]:
         """The OpenAI function schema."""

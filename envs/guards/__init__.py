@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from demur.envs.intent.contract import IntentContract
@@ -25,7 +26,7 @@ class Context:
 
     user_said: what the user answered during the episode. confirmed: calls the user was asked about and agreed
     to, each exactly as it was shown; approved: the same of whoever approves. It is for the guard to let such a call
-    through. contract: the terms of the user's intent, where the runtime knows them.
+    through. contract: the terms of the user's intent, where the runtime knows them. now: the world's clock, or None.
     """
 
     query: str
@@ -37,6 +38,7 @@ class Context:
     confirmed: Sequence[ToolCall] = ()
     approved: Sequence[ToolCall] = ()
     contract: IntentContract | None = None
+    now: datetime | None = None
 
 
 class Guard(Protocol):

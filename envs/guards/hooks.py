@@ -101,14 +101,18 @@ def _keeps(tool: Any, package: str, *methods: str) -> None:
         raise ValueError(f"{tool!r} overrides {own[0]}, which may go around the guard; override what that calls")
 
 
-def _add(session: GuardSession, name: str, description: str, schema: Mapping[str, Any], changes: bool) -> None:
+def described(name: str, description: str, schema: Mapping[str, Any], *, changes: bool) -> Tool:
+    """A tool as its framework describes it. schema: the JSON schema of its arguments, an object."""
     required = schema.get("required", ())
     parameters = tuple(
-        Parameter(name=key, schema=part, required=key in required, source="derivable")
+        Parameter(name=key, schema=part if isinstance(part, dict) else {}, required=key in required, source=None)
         for key, part in schema.get("properties", {}).items()
     )
-    described = Tool(name=name, description=description, parameters=parameters, changes=changes, reversible=False)
-    session.add(session.tools.get(name, described))
+    return Tool(name=name, description=description, parameters=parameters, changes=changes, reversible=False)
+
+
+def _add(session: GuardSession, name: str, description: str, schema: Mapping[str, Any], changes: bool) -> None:
+    session.add(session.tools.get(name, described(name, description, schema, changes=changes)))
 
 
 def _not_in(schema: Mapping[str, Any], signature: inspect.Signature) -> set[str]:

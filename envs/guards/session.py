@@ -250,16 +250,17 @@ class GuardSession:
             return
         self._turns[attempt.at] = attempt.turn(executed=True, failed=not ok, observation=render_observation(text))
         try:
-            await _report(self.guard, attempt.call, text, ok)
+            await report(self.guard, attempt.call, text, ok)
         except Exception as error:  # the tool has run: without its result an agent would run it again
             _log.exception("the guard could not take note of a call of %s", attempt.call.name)
             self._broken = f"the guard could not take note of a call of {attempt.call.name}: {error}"
 
 
-async def _report(guard: Guard, call: ToolCall, result: str, ok: bool) -> None:
+async def report(guard: Guard, call: ToolCall, result: str, ok: bool) -> None:
+    """Tell a guard, or each part of a composed one, what came of a call. Raises what it raises."""
     if isinstance(guard, Composed):
         for part in guard.guards:
-            await _report(part, call, result, ok)
+            await report(part, call, result, ok)
     elif ran := getattr(guard, "ran", None):
         told = ran(call, result, ok)
         if inspect.isawaitable(told):

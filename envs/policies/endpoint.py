@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from openai import AsyncOpenAI
-
+from demur.envs.endpoint import Endpoint, EndpointError
 from demur.envs.episode import Conversation, Generation
 from demur.envs.trace import TokenCounts
 
@@ -17,7 +13,7 @@ class EndpointPolicy:
     """Asks `/chat/completions` for each message. The key is read from the environment only.
 
     A request that fails after the client's retries, or a reply that is none, ends its episode with an
-    error; the run goes on.
+    error; the run goes on. timeout: seconds for one message, its retries included.
     """
 
     def __init__(
@@ -32,41 +28,17 @@ class EndpointPolicy:
         retries: int = 4,
     ) -> None:
         self.name = model
-        self._model = model
         self._options: dict[str, Any] = {"max_tokens": max_new_tokens, "temperature": temperature}
-        self._connection: dict[str, Any] = {"base_url": base_url, "timeout": timeout, "max_retries": retries}
-        self._key = os.environ.get(key_variable, "")
-        # open connections belong to the event loop that made them
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._endpoint = Endpoint(model, base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
 
     async def respond(self, conversation: Conversation) -> Generation:
         try:
-            return await self._ask(conversation.messages)
-        except Exception as error:  # whatever an endpoint sends: one episode ends, not the run
-            text = f"{type(error).__name__}: {error}"
-            if self._key:  # servers like to repeat the key they refuse
-                text = text.replace(self._key, "***")
-            return Generation(text="", stop="error", error=text[:500])
-
-    async def _ask(self, messages: Any) -> Generation:
-        """Raises an error of the client, or what reading a reply of another form raises."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            key = self._key or "none"  # local servers take any key
-            self._clients[loop] = AsyncOpenAI(api_key=key, **self._connection)
-        # servers send all sorts of things, so the client's type says nothing
-        reply: Any = await self._clients[loop].chat.completions.create(
-            model=self._model, messages=messages, **self._options
-        )
-        choices = getattr(reply, "choices", None)
-        if not choices:
-            raise ValueError("the endpoint sent no choice")
-        text = choices[0].message.content or ""
-        if not isinstance(text, str):
-            raise ValueError(f"the endpoint sent a {type(text).__name__} instead of a text")
-        used = (reply.usage.completion_tokens or 0) if reply.usage else 0
+            reply = await self._endpoint.complete(conversation.messages, **self._options)
+        except EndpointError as error:
+            return Generation(text="", stop="error", error=str(error))
+        used = reply.completion_tokens
         return Generation(
-            text=text,
-            stop="length" if choices[0].finish_reason == "length" else "done",
+            text=reply.text,
+            stop="length" if reply.stop == "length" else "done",
             tokens=TokenCounts(action=used, total=used),
         )

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
-from openai import AsyncOpenAI
 from pydantic import BaseModel
 
+from demur.envs.endpoint import LONGEST, Endpoint, EndpointError, Message, json_form, told_fault
+
 T = TypeVar("T")
-
-
-class EndpointError(RuntimeError):
-    """The endpoint gave no usable reply in time. The text never holds the key."""
 
 
 class JsonEndpoint:
@@ -38,17 +33,14 @@ class JsonEndpoint:
         self.model = model
         self._timeout = timeout
         self._options: dict[str, Any] = {"max_tokens": max_new_tokens, "temperature": 0.0}
-        self._connection: dict[str, Any] = {"base_url": base_url, "timeout": timeout, "max_retries": retries}
-        self._key = os.environ.get(key_variable, "")
-        # open connections belong to the event loop that made them
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._endpoint = Endpoint(model, base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
 
     async def ask(self, prompt: str, data: Mapping[str, Any], schema: type[BaseModel], read: Callable[[str], T]) -> T:
         """What `read` makes of the reply; a reply for which it raises ValueError is asked for once more.
 
         data: goes out as one JSON object, whose quoting no text in it can leave. Raises EndpointError.
         """
-        messages: list[dict[str, str]] = [
+        messages: list[Message] = [
             {"role": "system", "content": prompt},
             {"role": "user", "content": json.dumps(data, ensure_ascii=False)},
         ]
@@ -58,29 +50,20 @@ class JsonEndpoint:
                 try:
                     return read(text)
                 except ValueError as error:
-                    fault = f"That reply can not be used: {str(error)[:1000]}. Write the whole JSON object again."
-                    messages += [{"role": "assistant", "content": text}, {"role": "user", "content": fault}]
+                    messages = told_fault(messages, text, str(error))
                 return read(await self._reply(messages, schema))
-        except Exception as error:  # whatever an endpoint sends
-            said = f"{type(error).__name__}: {error}"
-            if self._key:  # servers like to repeat the key they refuse
-                said = said.replace(self._key, "***")
+        except EndpointError:
+            raise
+        except TimeoutError:
+            failed = EndpointError(f"Timeout: no answer within {self._timeout:g} s", kind="timeout")
+        except Exception as error:  # whatever a model writes
+            said = self._endpoint.mask(f"{type(error).__name__}: {error}")
+            failed = EndpointError(said[:LONGEST], kind="reply")
         # outside the handler, so that no traceback carries the unmasked error along
-        raise EndpointError(said[:500])
+        raise failed
 
-    async def _reply(self, messages: Any, schema: type[BaseModel]) -> str:
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            key = self._key or "none"  # local servers take any key
-            self._clients[loop] = AsyncOpenAI(api_key=key, **self._connection)
-        wanted = {"name": schema.__name__.lower(), "strict": True, "schema": schema.model_json_schema()}
-        form: Any = {"type": "json_schema", "json_schema": wanted}
-        # servers send all sorts of things, so the client's type says nothing
-        reply: Any = await self._clients[loop].chat.completions.create(
-            model=self.model, messages=messages, response_format=form, **self._options
-        )
-        choices = getattr(reply, "choices", None)
-        text = choices[0].message.content if choices else None
-        if not isinstance(text, str):
-            raise TypeError("the endpoint sent no text")
-        return text
+    async def _reply(self, messages: list[Message], schema: type[BaseModel]) -> str:
+        reply = await self._endpoint.complete(messages, response_format=json_form(schema), **self._options)
+        if not reply.text:
+            raise EndpointError(f"the endpoint sent no text (it stopped for {reply.stop!r})", kind="reply")
+        return reply.text

@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from demur.envs.endpoint import EndpointError
 from demur.envs.guards import Context
 from demur.envs.intent.checks import NAME
 from demur.envs.intent.contract import IntentContract
-from demur.envs.intent.extraction.endpoint_json import EndpointError, JsonEndpoint
+from demur.envs.intent.extraction.endpoint_json import JsonEndpoint
 from demur.envs.trace import Level, Record, ToolCall, Verdict
 
 PROMPT = Path(__file__).parent / "prompts" / "boundary.txt"

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import regex
 from pydantic import ValidationError
 
+from demur.envs.endpoint import EndpointError
 from demur.envs.intent.contract import (
     Between,
     CallPattern,
@@ -29,7 +30,7 @@ from demur.envs.intent.contract import (
     Scalar,
 )
 from demur.envs.intent.extraction import extract
-from demur.envs.intent.extraction.endpoint_json import EndpointError, JsonEndpoint
+from demur.envs.intent.extraction.endpoint_json import JsonEndpoint
 from demur.envs.tool import Tool
 from demur.envs.trace import Level, Record
 

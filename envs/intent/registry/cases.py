@@ -14,20 +14,17 @@ import getpass
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import regex
 from sqlalchemy import func, select
 
 from demur.envs.intent.registry import Registry, tables
 from demur.envs.intent.registry.approvals import Approval, ApprovalError, ApprovalStatus
 from demur.envs.intent.registry.chain import digest
 from demur.envs.intent.registry.intent import ActionRecord, Intent
+from demur.envs.visible import visible as visible
 
 Decision = Literal["approve", "reject"]
-
-# controls, text direction, zero width, private and unassigned characters, fillers and all blanks but the space
-_UNSEEN: Final = regex.compile(r"[^\P{C}\n]|[\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}")
 
 
 class Fact(NamedTuple):
@@ -162,22 +159,12 @@ def spelled(arguments: dict[str, Any]) -> list[tuple[str, str]]:
     return [(visible(name), visible(value)) for name, value in zip(names, values, strict=True)]
 
 
-def visible(text: str) -> str:
-    r"""The text with each character that a screen hides, or obeys, as its JSON escape such as \u202e."""
-    return _UNSEEN.sub(lambda found: _escape(found[0]), text)
-
-
 def duration(time: timedelta) -> str:
     """A time in whole seconds, minutes or hours, never negative."""
     seconds = max(0, int(time.total_seconds()))
     if seconds < 120:
         return f"{seconds} s"
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h {seconds % 3600 // 60} min"
-
-
-def _escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _case(registry: Registry, approval: Approval) -> Case:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 from collections.abc import Sequence
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
-from openai import APIStatusError, AsyncOpenAI
+from openai import APIStatusError
 
+from demur.envs.endpoint import Endpoint
 from demur.envs.intent.scoring.positions import FORMATS, CallFormat
 from demur.envs.intent.scoring.readings import Point, Reader, Reading
 from demur.envs.intent.scoring.scores import PositionScore, ScoreRequest
@@ -64,10 +63,7 @@ class EndpointScorer:
             raise ValueError(f"concurrency must be at least 1, not {concurrency}")
         self.name, self.reader = model, Reader(tokenizer, form)
         self._way, self._concurrency = way, concurrency
-        self._connection: dict[str, Any] = {"base_url": base_url, "timeout": timeout, "max_retries": retries}
-        self._key = os.environ.get(key_variable, "")
-        # open connections belong to the event loop that made them
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._endpoint = Endpoint(model, base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
 
     def score(self, requests: Sequence[ScoreRequest]) -> list[list[PositionScore | None]]:
         """A score for each position of each request, in order, or None; for code without an event loop."""
@@ -115,7 +111,7 @@ class EndpointScorer:
         before = [*reading.ids[: point.cut], *point.tail]
         options: dict[str, Any] = {"echo": True} if self._way == "echo" else {}
         extra = {} if self._way == "echo" else {"prompt_logprobs": 1}
-        reply: Any = await self._client().completions.create(
+        reply: Any = await self._endpoint.client().completions.create(
             model=self.name,
             prompt=[[*before, *name] for name in names],
             max_tokens=1,
@@ -149,19 +145,11 @@ class EndpointScorer:
         return total
 
     def _advice(self, said: str = "") -> str:
-        if self._key:  # servers like to repeat the key they refuse
-            said = said.replace(self._key, "***")
         other = "prompt_logprobs" if self._way == "echo" else "echo"
         return (
             f"the endpoint gives no prompt log-probabilities for {self.name} (way={self._way!r}): try way={other!r}, "
-            f"serve it with vLLM, or score in this process with LocalScorer. {said[:200]}"
+            f"serve it with vLLM, or score in this process with LocalScorer. {self._endpoint.mask(said)[:200]}"
         ).rstrip()
-
-    def _client(self) -> AsyncOpenAI:
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = AsyncOpenAI(api_key=self._key or "none", **self._connection)
-        return self._clients[loop]
 
 
 def _refuses(error: APIStatusError) -> bool:

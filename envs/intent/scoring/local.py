@@ -91,6 +91,18 @@ class LocalScorer:
                         found[item.place] = _scores(item.request, logs)
         return found
 
+    def exact(self) -> LocalScorer:
+        """The same model and format with a tolerance of 0."""
+        return LocalScorer(
+            self.model,
+            self.reader.tokenizer,
+            form=self.reader.form,
+            adapter=self._adapter,
+            batch_size=self._batch_size,
+            tolerance=0,
+            name=self.name,
+        )
+
     @contextmanager
     def _frozen(self) -> Iterator[None]:
         training = self.model.training

@@ -183,11 +183,11 @@ def test_a_failed_request_is_tried_again(server: Server) -> None:
 
 
 def test_a_slow_endpoint_is_given_up(server: Server) -> None:
-    server.delay = 1.0
+    server.delay = 5.0
     started = time.monotonic()
     (done,) = run(policy(server, timeout=0.1))
     assert done.ending is Ending.ERROR and "Timeout" in (done.error or "")
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 5.0
 
 
 def test_no_endpoint_at_all_is_an_error_too() -> None:

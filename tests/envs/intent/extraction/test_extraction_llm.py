@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from demur.envs.endpoint import EndpointError
 from demur.envs.guards import Context
 from demur.envs.intent.contract import Between, CallPattern, Constraint, IntentContract
 from demur.envs.intent.extraction import extract
-from demur.envs.intent.extraction.endpoint_json import EndpointError, JsonEndpoint
+from demur.envs.intent.extraction.endpoint_json import JsonEndpoint
 from demur.envs.intent.extraction.judge import BoundaryJudgeLLM
 from demur.envs.intent.extraction.model import Extraction, ExtractorLLM, Reading, read
 from demur.envs.intent.guard import ContractGuard
