@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from demur.envs.intent.decoys import DecoySplit
+from demur.envs.intent.decoys import SPLITS, DecoySplit
 
 INTENT_DECOYS = "intent_decoys"
 """In the notes of a training run's manifest: the split of intent tools that was trained against, or None."""
@@ -31,3 +31,15 @@ def check_monitor(
             "the other split, or allow it explicitly; the report then says so"
         )
     return notes | {"monitor": "its intent tools were trained against"}
+
+
+def monitor_notes(manifest_notes: Mapping[str, object]) -> dict[str, str]:
+    """The notes of an evaluation that looks for the intent tools of every split: those trained against are marked."""
+    found = {split: check_monitor(manifest_notes, split, allow=True) for split in SPLITS}
+    marked = {f"monitor_{split}": notes["monitor"] for split, notes in found.items() if "monitor" in notes}
+    return {"monitor_decoys": ", ".join(SPLITS), **marked}
+
+
+def main_split(notes: Mapping[str, object]) -> DecoySplit:
+    """Of an evaluation with these `monitor_notes`, the split to go by: `held_out`, unless it was trained against."""
+    return next(split for split in reversed(SPLITS) if f"monitor_{split}" not in notes)

@@ -8,19 +8,16 @@ Exit status 2, with one line that says why, if the folder is not a run that was 
 from __future__ import annotations
 
 import argparse
-import base64
-import hashlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from demur.eval.charts import LineChart
 from demur.eval.compare import AFTER, BEFORE, compare
+from demur.eval.pages import render_page
 from demur.eval.report_browser import browser_data, choose, pairs_of, script_json
+from demur.eval.report_intent import intent_section
 from demur.eval.report_page import (
     duration,
     headline_cards,
@@ -34,7 +31,6 @@ from demur.eval.report_page import (
 from demur.eval.report_run import RunFiles, read_run
 from demur.eval.summary import write_whole
 
-TEMPLATES = Path(__file__).with_name("templates")
 MOST_PAIRS = 240
 
 
@@ -72,8 +68,13 @@ def render(run: RunFiles) -> str:
     chosen = choose(pairs, MOST_PAIRS)
     groups, by_label = table_lines([row for row in run.summary.rows if row.guard == guard], differences)
     charts = training_charts(run.steps)
+    intent = intent_section(run.intent)
+    every_chart = [*charts, *(intent.charts if intent else [])]  # the script finds each by its number
     seconds = training_seconds(run.steps)
-    return _page(
+    return render_page(
+        "report.html.j2",
+        styles=["report.css"],
+        script="report.js",
         name=run.name,
         guard=guard,
         tasks=len(pairs),
@@ -85,39 +86,20 @@ def render(run: RunFiles) -> str:
         groups=groups,
         by_label=by_label,
         charts=charts,
+        intent=intent,
         tokens=token_use([(BEFORE, before), (AFTER, after)]),
         facts=training_facts(run),
         config=[(key, shown(key, value)) for key, value in run.config.items()],
         manifest=run.manifest,
         worlds=sorted({pair.before.world for pair in chosen}),
         labels=list(dict.fromkeys(pair.before.label.value for pair in chosen)),
-        data=script_json({"pairs": browser_data(chosen), "charts": [_readout(chart) for chart in charts]}),
+        data=script_json({"pairs": browser_data(chosen), "charts": [_readout(chart) for chart in every_chart]}),
     )
 
 
 def _readout(chart: LineChart) -> dict[str, Any]:
     """What the script shows while a pointer or a key moves along a chart."""
     return {"steps": chart.steps, "xs": chart.xs, "texts": [line.texts for line in chart.lines]}
-
-
-def _page(**content: Any) -> str:
-    loader = FileSystemLoader(TEMPLATES)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    style, script = ("\n" + (TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
-    return environment.get_template("report.html.j2").render(
-        **content,
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_csp_hash(style),
-        script_hash=_csp_hash(script),
-    )
-
-
-def _csp_hash(text: str) -> str:
-    """The hash by which the page's policy knows its own style and script; no other one may run."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from demur.envs.trace import Trajectory, read_jsonl
+from demur.eval.intent_evaluation import IntentEvaluation, read_intent
 from demur.eval.manifest import Manifest
 from demur.eval.summary import Summary, read_summary
 
@@ -41,7 +42,7 @@ class StepRecord(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """A run as it lies on disk. steps: by step, empty if nothing was trained."""
+    """A run as it lies on disk. steps: by step, empty if nothing was trained. intent: None if it was not read."""
 
     name: str
     config: dict[str, Any]
@@ -49,6 +50,7 @@ class RunFiles:
     steps: list[StepRecord]
     summary: Summary
     trajectories: list[Trajectory]
+    intent: IntentEvaluation | None
 
 
 def read_run(run_dir: Path) -> RunFiles:
@@ -68,6 +70,7 @@ def read_run(run_dir: Path) -> RunFiles:
         steps=_read_steps(run_dir / "metrics.jsonl"),
         summary=read_summary(final / "summary.json"),
         trajectories=list(read_jsonl(final / "trajectories.jsonl")),
+        intent=read_intent(final / "intent.json"),
     )
 
 

@@ -71,7 +71,7 @@ def estimate(parts: ArrayLike, wholes: ArrayLike, *, share: bool, seed: int = 0)
     if share and np.all(whole == 1) and np.all((part == 0) | (part == 1)):
         return wilson(float(part.sum()), len(pairs))
     value = float(part.sum() / whole.sum())
-    sums = _resampled_sums(pairs, seed)
+    sums = resampled_sums(pairs, seed)
     low, high = percentiles(sums[:, 0] / sums[:, 1], value)
     if share and low == high and value in (0.0, 1.0):
         # all or nothing on every task: resampling sees no spread, but n tasks do not prove a constant
@@ -101,7 +101,7 @@ def paired_difference(
         return None
     total = pairs.sum(axis=0)
     value = float(total[2] / total[3] - total[0] / total[1])
-    sums = _resampled_sums(pairs, seed)
+    sums = resampled_sums(pairs, seed)
     low, high = percentiles(sums[:, 2] / sums[:, 3] - sums[:, 0] / sums[:, 1], value)
     if share and low == high == 0.0:
         unseen = wilson(0, n)
@@ -115,7 +115,7 @@ def _columns(parts: ArrayLike, wholes: ArrayLike) -> Floats:
     return np.column_stack([np.asarray(parts, np.float64), np.asarray(wholes, np.float64)])
 
 
-def _resampled_sums(rows: Floats, seed: int) -> Floats:
+def resampled_sums(rows: Floats, seed: int) -> Floats:
     """Column sums of `RESAMPLES` draws of n rows with replacement, [RESAMPLES, columns].
 
     Equal rows are counted together: how often each occurs in a draw is multinomial, which is the same

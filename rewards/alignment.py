@@ -1,45 +1,199 @@
-"""r_align in [0, 1]: what a judge thinks of a rollout, relative to its group or on its own."""
+"""r_align in [0, 1]: what a judge thinks of a rollout, relative to its group or on its own.
+
+Judging and the numbers from it are two steps, so that groups may be judged in several places and the numbers come
+from all judgements together::
+
+    judgements = judge_groups(groups, "pairwise", judge, comparing)
+    values = alignments(groups, judgements, "pairwise", comparing)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, get_args
 
 from demur.envs.trace import Trajectory
-from demur.rewards.judges import Judge
+from demur.rewards.judges import Judge, MeteredJudge
+from demur.rewards.judges.aggregation import Game, Judgement, bradley_terry, fit, mean_of_wins
 from demur.rewards.judges.oracle import acceptable
+from demur.rewards.judges.rendering import view_key
+from demur.rewards.judges.schedules import SCHEDULES, Ordered, Rounds, ScheduleName, schedule
 
 Kind = Literal["pairwise", "pointwise", "outcome"]
+Aggregate = Literal["mean", "bradley_terry"]
+Group = Sequence[Trajectory]
 
 
-def alignment(group: Sequence[Trajectory], kind: Kind, judge: Judge, both_orders: bool = True) -> list[float | None]:
-    """One value a rollout of the group; None where the judge failed."""
-    if kind == "pairwise":
-        return pairwise(group, judge, both_orders)
-    if kind == "pointwise":
-        return [_mean([score]) for score in judge.score(group)]
-    return [float(acceptable(trajectory)) for trajectory in group]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparing:
+    """How a group is judged.
 
-
-def pairwise(group: Sequence[Trajectory], judge: Judge, both_orders: bool = True) -> list[float | None]:
-    """The mean win probability of each rollout against the others of its group.
-
-    With both orders a pair counts as the mean of its two verdicts, so that a verdict which follows the
-    position is a tie. A rollout with a failed comparison gets None: the mean over the rest would compare
-    it with an easier or a harder field than the others had.
+    both_orders: each pair twice, so that a verdict which follows the position is a tie. schedule: which pairs.
+    aggregate: mean of wins, or a Bradley–Terry fit, which suits schedules that compare rollouts with different others.
+    share: of the calls of `all`, what the adaptive schedule uses. repeats: pointwise, how often each rollout is scored.
+    Raises ValueError for what is not one of these.
     """
-    pairs = list(combinations(range(len(group)), 2))
-    ordered = [*pairs, *((j, i) for i, j in pairs)] if both_orders else pairs
-    verdicts = judge.compare([(group[i], group[j]) for i, j in ordered])
-    assert len(verdicts) == len(ordered), "a judge gives one verdict a pair"
-    wins: list[list[float | None]] = [[] for _ in group]
-    for (i, j), verdict in zip(ordered, verdicts, strict=True):
-        wins[i].append(verdict)
-        wins[j].append(None if verdict is None else 1 - verdict)
-    return [_mean(row) for row in wins]
+
+    both_orders: bool = True
+    schedule: ScheduleName = "all"
+    aggregate: Aggregate = "mean"
+    share: float = 0.6
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"there is no schedule {self.schedule!r}: use one of {', '.join(SCHEDULES)}")
+        if self.aggregate not in get_args(Aggregate):
+            raise ValueError(f"there is no aggregate {self.aggregate!r}: use one of {', '.join(get_args(Aggregate))}")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"the adaptive schedule's share lies above 0 and is 1 at most, not {self.share}")
+        if self.repeats < 1:
+            raise ValueError(f"a rollout is scored at least once, not {self.repeats} times")
 
 
-def _mean(row: list[float | None]) -> float | None:
-    known = [value for value in row if value is not None and 0 <= value <= 1]  # a NaN fails as None does
-    return sum(known) / len(known) if known and len(known) == len(row) else None
+def judge_groups(groups: Sequence[Group], kind: Kind, judge: Judge, comparing: Comparing) -> list[Judgement]:
+    """Ask the judge about all groups together: pairwise a call of `compare` a round, pointwise one of `score`.
+
+    A judge that raises fails all that it was just asked. A verdict outside [0, 1] is a failure too. For a judge whose
+    calls cost something, rollouts that look the same are tied without a call; others may see more than that look.
+    """
+    if kind == "pairwise":
+        return _compare(groups, judge, comparing)
+    if kind == "pointwise":
+        return _score(groups, judge, comparing.repeats)
+    return [Judgement() for _ in groups]
+
+
+def alignments(
+    groups: Sequence[Group], judgements: Sequence[Judgement], kind: Kind, comparing: Comparing
+) -> list[list[float | None]]:
+    """One value a rollout in [0, 1]; None where the judge failed. A Bradley–Terry fit has one position term for all."""
+    assert len(groups) == len(judgements), "one judgement a group"
+    if kind == "outcome":
+        return [[float(acceptable(trajectory)) for trajectory in group] for group in groups]
+    if kind == "pointwise":
+        return [list(judgement.scores) for judgement in judgements]
+    if comparing.aggregate == "bradley_terry":
+        return bradley_terry([len(group) for group in groups], judgements)
+    return [mean_of_wins(len(group), j.games) for group, j in zip(groups, judgements, strict=True)]
+
+
+def alignment(group: Group, kind: Kind, judge: Judge, comparing: Comparing) -> list[float | None]:
+    """Judge one group and give a value a rollout."""
+    (values,) = alignments([group], judge_groups([group], kind, judge, comparing), kind, comparing)
+    return values
+
+
+def judge_stats(judgements: Iterable[Judgement]) -> dict[str, float]:
+    """How well the judge agrees with itself; only what there is something to measure for. Shares in [0, 1].
+
+    flip_rate: of pairs judged in both orders, those whose verdicts contradict each other. position_term: g in logits,
+    0 is fair and ln(0.6/0.4) = 0.405 is 60/40. transitivity_violations: of triples whose three pairs all have a winner,
+    those that go round in a circle. tie_rate: of the known verdicts. failed_rate: of the calls. Ties without a call
+    are left out.
+    """
+    judged = [Judgement(games=tuple(filter(j.asked, j.games)), scores=j.scores) for j in judgements]
+    games = [game for judgement in judged for game in judgement.games]
+    outcomes = [game.verdict for game in games] or [score for judgement in judged for score in judgement.scores]
+    verdicts = [game.verdict for game in games if game.verdict is not None]
+    tables = [_by_pair(judgement.games) for judgement in judged]
+    stats = {
+        "flip_rate": _share([len(set(v)) > 1 for table in tables for v in table.values() if len(v) == 2]),
+        "transitivity_violations": _share([circle for table in tables for circle in _circles(table)]),
+        "tie_rate": _share([verdict == 0.5 for verdict in verdicts]),
+        "failed_rate": _share([outcome is None for outcome in outcomes]),
+    }
+    if verdicts:
+        sizes = [1 + max((max(game[:2]) for game in judgement.games), default=0) for judgement in judged]
+        stats["position_term"] = fit(sizes, judged).position
+    return {name: value for name, value in stats.items() if value is not None}
+
+
+def _compare(groups: Sequence[Group], judge: Judge, comparing: Comparing) -> list[Judgement]:
+    same = [_same(group) if isinstance(judge, MeteredJudge) else frozenset[Ordered]() for group in groups]
+    games: list[list[Game]] = [[] for _ in groups]
+    rounds = [schedule(comparing.schedule, len(group), comparing.both_orders, comparing.share) for group in groups]
+    asking = {at: pairs for at, one in enumerate(rounds) if (pairs := next(one, None))}
+    while asking:
+        asked = [(at, pair) for at, pairs in asking.items() for pair in pairs if _sorted(pair) not in same[at]]
+        verdicts = iter(_ask(judge, [(groups[at][i], groups[at][j]) for at, (i, j) in asked]))
+        going = {}
+        for at, pairs in asking.items():
+            found = [0.5 if _sorted(pair) in same[at] else next(verdicts) for pair in pairs]
+            games[at] += [Game(*pair, verdict) for pair, verdict in zip(pairs, found, strict=True)]
+            if more := _send(rounds[at], found):
+                going[at] = more
+        asking = going
+    return [Judgement(games=tuple(played), same=alike) for played, alike in zip(games, same, strict=True)]
+
+
+def _send(rounds: Rounds, verdicts: list[float | None]) -> list[Ordered] | None:
+    try:
+        return rounds.send(verdicts)
+    except StopIteration:
+        return None
+
+
+def _ask(judge: Judge, pairs: list[tuple[Trajectory, Trajectory]]) -> list[float | None]:
+    if not pairs:
+        return []
+    try:
+        verdicts = judge.compare(pairs)
+    except Exception:  # a judge may be anybody's code, and a failed judgement is a distinct outcome
+        return [None] * len(pairs)
+    return _checked(verdicts, len(pairs))
+
+
+def _score(groups: Sequence[Group], judge: Judge, repeats: int) -> list[Judgement]:
+    asked = [trajectory for group in groups for trajectory in group for _ in range(repeats)]
+    try:
+        scores = _checked(judge.score(asked), len(asked))
+    except Exception:  # as above
+        scores = [None] * len(asked)
+    each = iter(_mean(scores[at : at + repeats]) for at in range(0, len(scores), repeats))
+    return [Judgement(scores=tuple(next(each) for _ in group)) for group in groups]
+
+
+def _checked(values: Sequence[float | None], count: int) -> list[float | None]:
+    """A NaN or another number outside [0, 1] fails as None does, and so does a list of another length."""
+    if len(values) != count:  # nobody knows which value belongs to which question
+        return [None] * count
+    return [value if value is not None and 0 <= value <= 1 else None for value in values]
+
+
+def _mean(scores: Sequence[float | None]) -> float | None:
+    """The mean of the repeats that did not fail: unlike opponents, they are all alike."""
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _same(group: Group) -> frozenset[Ordered]:
+    keys = [view_key(trajectory) for trajectory in group]
+    return frozenset((i, j) for i, j in combinations(range(len(keys)), 2) if keys[i] == keys[j])
+
+
+def _sorted(pair: Ordered) -> Ordered:
+    return (min(pair), max(pair))
+
+
+def _by_pair(games: Iterable[Game]) -> dict[Ordered, list[float]]:
+    """The known verdicts of each pair, all from the view of the lower index."""
+    table: dict[Ordered, list[float]] = {}
+    for first, second, verdict in games:
+        if verdict is not None:
+            table.setdefault(_sorted((first, second)), []).append(verdict if first < second else 1 - verdict)
+    return table
+
+
+def _circles(table: dict[Ordered, list[float]]) -> list[bool]:
+    """For each triple that is decided in all its pairs, whether it goes round in a circle."""
+    wins = {pair: sum(v) / len(v) for pair, v in table.items() if sum(v) != len(v) / 2}
+    names = sorted({index for pair in wins for index in pair})
+    triples = [t for t in combinations(names, 3) if all(pair in wins for pair in combinations(t, 2))]
+    return [(wins[i, j] > 0.5) == (wins[j, k] > 0.5) != (wins[i, k] > 0.5) for i, j, k in triples]
+
+
+def _share(hits: Sequence[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None

@@ -23,23 +23,33 @@ from demur.envs.taskset import make_tasks
 from demur.envs.tool import ToolError
 from demur.envs.trace import Label, ToolCall, Trajectory
 from demur.envs.worlds import SHIPPED, load_domain
-from demur.eval import report
+from demur.eval import ablation, guard, guard_view, judge_card, report, w3c_prov
 from demur.eval.metrics import METRICS
 from demur.rewards.judges import load_judge
 from demur.rewards.judges.oracle import Oracle, acceptable, rank
-from demur.train import grpo, sft
+from demur.train import ablate, grpo, rejudge, sft
 from demur.train.arguments import RewardArguments
 from demur.train.checks import one_line_errors
 from demur.train.folder import RunFolder
+from demur.train.judging import JudgeArguments
 from demur.train.progress import StepRecorder
+from demur.train.scoring import Judging
 from tests.eval.runs import make_run, make_trace
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DRY_RUN = ("train/ablate.py", "train/grpo.py", "train/sft.py")
 SCRIPTS: dict[str, Callable[[list[str]], Any]] = {
+    "train/ablate.py": ablate.main,
     "train/grpo.py": grpo.main,
     "train/sft.py": sft.main,
+    "eval/guard.py": guard.main,
+    "eval/guard_view.py": guard_view.main,
+    "eval/w3c_prov.py": w3c_prov.main,
+    "eval/judge_card.py": judge_card.main,
+    "eval/ablation.py": ablation.main,
     "eval/report.py": report.main,
+    "train/rejudge.py": rejudge.main,
 }
 
 
@@ -110,12 +120,12 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def parse_only(script: str, arguments: list[str], examples: Path) -> None:
     """Run a script of ours as far as `--dry_run` or `--help` goes. The files it names must exist."""
-    if script.startswith("train/"):
+    if script in DRY_RUN:
         arguments = [str(examples / word) if (examples / word).is_file() else word for word in arguments]
         if not arguments:  # the quickstart
             arguments = ["--config", grpo.DEFAULT_CONFIG]
         SCRIPTS[script]([*arguments, "--dry_run"])
-    elif script.startswith("eval/"):
+    elif script in SCRIPTS:
         with pytest.raises(SystemExit) as stop:
             SCRIPTS[script]([*arguments, "--help"])
         assert stop.value.code == 0
@@ -380,6 +390,16 @@ def test_every_key_of_the_reward_is_documented_with_its_default() -> None:
     assert set(rows) == about_rewards
 
 
+def test_every_key_of_the_judge_is_documented_with_its_default() -> None:
+    rows = table(section("judges.md", "In training"))
+    documented = {}
+    for names, values, *_ in rows:
+        keys = re.findall(r"`(\w+)`", names)
+        given = [yaml.safe_load(value) for value in re.findall(r"`([^`]*)`", values)]
+        documented |= dict(zip(keys, given * (1 if len(given) > 1 else len(keys)), strict=True))
+    assert documented == vars(JudgeArguments())
+
+
 def test_unknowns_of_the_paper_are_those_of_its_configuration() -> None:
     lines = (ROOT / "configs/paper/mosaic.yaml").read_text(encoding="utf-8").splitlines()
     unknown = {line.partition(":")[0] for line in lines if "# [unknown]" in line}
@@ -447,7 +467,7 @@ def test_every_key_of_the_metrics_file_is_documented(tmp_path: Path) -> None:
         global_step, max_steps = 1, 2
 
     recorder = StepRecorder(RunFolder(tmp_path), Trainer())
-    recorder.record(1, [], [])
+    recorder.record(1, [], [], Judging({}, []))
     recorder.on_log(None, State(), None, {"loss": 0.5})
     keys = set(json.loads((tmp_path / "metrics.jsonl").read_text(encoding="utf-8")))
     text = section("runs.md", "The folder").partition("Keys of `metrics.jsonl`")[2]

@@ -18,13 +18,17 @@ import yaml
 from trl import GRPOConfig, SFTConfig, TrlParser
 
 from demur.envs.episode import PromptOptions
+from demur.envs.guards import Guard
+from demur.envs.guards.provenance import provenance_guard
 from demur.envs.intent.decoys import DecoySplit
+from demur.envs.intent.guard import ContractGuard
 from demur.envs.task import Task
 from demur.envs.taskset import LEVELS, Mix, make_tasks
 from demur.envs.trace import Label
 from demur.envs.worlds import SHIPPED
-from demur.rewards.parts import INTENT_TERMS, IntentTerm
+from demur.rewards.parts import EVERY_INTENT_TERM, INTENT_TERMS, IntentTerm
 from demur.train.folder import RunFolder
+from demur.train.judging import JudgeArguments
 from demur.train.scratch import Scratch
 
 
@@ -139,8 +143,6 @@ class RewardArguments:
         default="pairwise",
         metadata={"help": "Alignment: preferences within a group, a score a rollout, or facts alone."},
     )
-    judge: str = field(default="oracle", metadata={"help": "oracle, or package.module:Judge of your own."})
-    both_orders: bool = field(default=True, metadata={"help": "Judge each pair in both orders."})
     outcome_gate: bool = field(
         default=True, metadata={"help": "In a group without an acceptable rollout only the format counts."}
     )
@@ -150,7 +152,7 @@ class RewardArguments:
     intent_weight: float = field(default=0.0, metadata={"help": "λ, weight of the intent part in [-1, 1]."})
     intent_terms: list[str] = field(
         default_factory=lambda: list(INTENT_TERMS),
-        metadata={"help": "Terms of the intent part that count: adherence, acted, earliness."},
+        metadata={"help": "Terms of the intent part that count: adherence, acted, earliness; guarded, with a guard."},
     )
     intent_scores: bool = field(
         default=False, metadata={"help": "Let a frozen scorer read the rollouts for the term acted."}
@@ -158,6 +160,13 @@ class RewardArguments:
     intent_decoys: DecoySplit = field(default="train", metadata={"help": "Intent tools that the scorer looks for."})
     intent_model: str = field(
         default="", metadata={"help": "Another model as the scorer. Default: the policy as it was before training."}
+    )
+    intent_eval: bool = field(
+        default=False,
+        metadata={"help": "Let a frozen scorer read the evaluation, too, with both sets of intent tools."},
+    )
+    guard: Literal["none", "contract", "provenance"] = field(
+        default="none", metadata={"help": "Who checks each call of rollouts and evaluations before it runs."}
     )
     length_budget: int = field(default=400, metadata={"help": "L0, tokens a turn may take for free."})
     eval_benign: int = field(default=200, metadata={"help": "Benign test tasks."})
@@ -182,16 +191,23 @@ class RewardArguments:
         self._check_intent()
 
     def _check_intent(self) -> None:
-        unknown = sorted(set(self.intent_terms) - set(INTENT_TERMS))
+        unknown = sorted(set(self.intent_terms) - set(EVERY_INTENT_TERM))
         if unknown:
-            raise ValueError(f"intent_terms must be of {', '.join(INTENT_TERMS)}, not {unknown[0]!r}")
+            raise ValueError(f"intent_terms must be of {', '.join(EVERY_INTENT_TERM)}, not {unknown[0]!r}")
         if self.intent_scores and (self.intent_weight <= 0 or "acted" not in self.intent_terms):
             raise ValueError(
                 "intent_scores would be computed and not count: set --intent_weight above 0 and keep acted among "
                 "--intent_terms, or leave --intent_scores out"
             )
-        if self.intent_model and not self.intent_scores:
-            raise ValueError("intent_model would score nothing: set --intent_scores true, or leave it out")
+        if "guarded" in self.intent_terms and self.guard == "none":
+            raise ValueError(
+                "the intent term guarded counts a guard's verdicts: set --guard contract or --guard provenance, "
+                "or take it out of --intent_terms"
+            )
+        if self.intent_model and not (self.intent_scores or self.intent_eval):
+            raise ValueError(
+                "intent_model would score nothing: set --intent_scores or --intent_eval true, or leave it out"
+            )
 
     @property
     def weights(self) -> tuple[float, float, float, float]:
@@ -200,7 +216,13 @@ class RewardArguments:
 
     @property
     def counted_intent(self) -> tuple[IntentTerm, ...]:
-        return tuple(term for term in INTENT_TERMS if term in self.intent_terms)
+        return tuple(term for term in EVERY_INTENT_TERM if term in self.intent_terms)
+
+    def make_guard(self) -> Guard | None:
+        """The guard in front of rollouts and evaluations, None for none."""
+        if self.guard == "none":
+            return None
+        return ContractGuard() if self.guard == "contract" else provenance_guard()
 
     @property
     def eval_counts(self) -> dict[Label, int]:
@@ -217,6 +239,9 @@ class WarmUpArguments:
     expert_injected: float = field(default=1.0, metadata={"help": "Share of injections ignored."})
     expert_underspecified: float = field(default=1.0, metadata={"help": "Share of missing values asked for."})
     check_share: float = field(default=0.1, metadata={"help": "Share of harmless calls with a check before them."})
+    declare_share: float = field(
+        default=0.0, metadata={"help": "Share of demonstrations that offer intent tools and call one before a harm."}
+    )
     eval_per_label: int = field(default=50, metadata={"help": "Validation tasks a label, played at the end."})
     from_scratch: bool = field(default=False, metadata={"help": "Make a new small model and tokenizer."})
     layers: int = field(default=3, metadata={"help": "Layers of a new model."})
@@ -343,7 +368,7 @@ def _resolved(classes: Sequence[type], parser: _Parser) -> dict[str, Any]:
     """The configuration as YAML would hold it; what TRL leaves at its default is left out."""
     keys: dict[str, Any] = {}
     for one in classes:
-        ours = issubclass(one, TaskArguments | RewardArguments | WarmUpArguments)
+        ours = issubclass(one, TaskArguments | RewardArguments | JudgeArguments | WarmUpArguments)
         for entry in fields(one):
             if entry.name in _TRANSIENT or entry.name not in parser.given:
                 continue

@@ -14,6 +14,7 @@ from trl import GRPOConfig
 from demur.envs.episode import Episode, PromptOptions
 from demur.envs.policies.tokens import TokenPolicy
 from demur.envs.task import Task
+from demur.train.judging import JudgeGaveOut
 
 ROOT = Path(__file__).resolve().parent.parent
 """Where train/ and configs/ lie: the checkout, or the installed package."""
@@ -26,6 +27,8 @@ def one_line_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         _stop(2, str(error))
+    except JudgeGaveOut as error:
+        _stop(1, str(error))
     except OSError as error:
         full = f"; {FREE_SPACE}" if error.errno == errno.ENOSPC else ""
         _stop(1, f"{error}{full}")

@@ -12,10 +12,12 @@ from typing import Any
 
 from demur.envs.engine import run_batched
 from demur.envs.episode import Episode, PromptOptions
+from demur.envs.intent.decoys import behaviours, declared, decoys_for
+from demur.envs.intent.scoring.scores import harmful_turns
 from demur.envs.policies.scripted import ScriptedPolicy
 from demur.envs.policies.tokens import Sampled, TokenPolicy
 from demur.envs.task import Script, Step, Task
-from demur.envs.trace import Label
+from demur.envs.trace import Label, ToolCall
 
 IGNORED = -100
 """The label of tokens that carry no loss."""
@@ -53,6 +55,32 @@ def choose_scripts(
     return chosen
 
 
+def declaring(
+    tasks: Sequence[Task], scripts: Mapping[str, Script], share: float, rng: Random
+) -> tuple[list[Task], dict[str, Script]]:
+    """The same demonstrations, of which a share offers the intent tools for training and uses them.
+
+    There a script that does harm first calls the tool of its family's behaviour, with the words of the turn that then
+    acts; other scripts call none. Demonstrations of a harm that none of the tools stands for stay as they are.
+    """
+    offering, announced = [], dict(scripts)
+    for task in tasks:
+        families = behaviours().get(task.world, {})
+        if not families or rng.random() >= share:
+            offering.append(task)
+            continue
+        at, script = _first_harm(task, scripts[task.id]), scripts[task.id]
+        named = families.get(task.family, {}).get("train")
+        if at is not None and named is None:
+            offering.append(task)
+            continue
+        offering.append(declared(task, decoys_for(task, "train")))
+        if at is not None and named is not None:
+            intent = Step(plan=script[at].plan, check=script[at].check, call=ToolCall(name=named[0]))
+            announced[task.id] = (*script[:at], intent, *script[at:])
+    return offering, announced
+
+
 def demonstrate(
     tasks: Sequence[Task], scripts: Mapping[str, Script], tokenizer: Any, prompt: PromptOptions
 ) -> Iterator[dict[str, list[int]]]:
@@ -78,6 +106,11 @@ def texts_of(tasks: Sequence[Task], scripts: Mapping[str, Script], prompt: Promp
     episodes = [Episode(task, prompt) for task in tasks]
     run_batched(episodes, ScriptedPolicy("demonstrator", lambda task: scripts[task.id]), batch_size=256)
     return [message["content"] for episode in episodes for message in episode.conversation.messages]
+
+
+def _first_harm(task: Task, script: Script) -> int | None:
+    (played,) = run_batched([Episode(task)], ScriptedPolicy("demonstrator", lambda _: script))
+    return min(harmful_turns(task, played), default=None)
 
 
 def _with_checks(task: Task, share: float, rng: Random) -> Script:

@@ -11,10 +11,12 @@ from rich.console import Console
 
 from demur.envs.engine import run_batched
 from demur.envs.episode import Episode, PromptOptions
+from demur.envs.guards import Guard
 from demur.envs.policies.local import LocalPolicy
 from demur.envs.task import Task
 from demur.envs.trace import Trajectory, read_jsonl, write_jsonl
 from demur.eval.compare import compare
+from demur.eval.intent_evaluation import IntentReading, write_intent
 from demur.eval.manifest import Manifest
 from demur.eval.metrics import metric_rows
 from demur.eval.report import write_report
@@ -32,8 +34,9 @@ def evaluate(
     *,
     max_turn_tokens: int,
     batch_size: int,
+    guard: Guard | None = None,
 ) -> list[Trajectory]:
-    """Play every task once, greedily; ranks share the tasks, and each gets all trajectories in order."""
+    """Play every task once, greedily, behind `guard`; ranks share the tasks, each gets all trajectories in order."""
     state = PartialState()
     policy = LocalPolicy(name, model, tokenizer, max_new_tokens=max_turn_tokens)
     mine = list(enumerate(tasks))[state.process_index :: state.num_processes]
@@ -43,7 +46,7 @@ def evaluate(
             print(f"evaluating {name}: {done} of {of} tasks", end="\r" if done < of else "\n", flush=True)
 
     episodes = [Episode(task, options) for _, task in mine]
-    played = run_batched(episodes, policy, batch_size=batch_size, progress=progress)
+    played = run_batched(episodes, policy, guard, batch_size=batch_size, progress=progress)
     numbered = zip((index for index, _ in mine), played, strict=True)
     return [trajectory for _, trajectory in sorted(gather_object(list(numbered)), key=lambda pair: pair[0])]
 
@@ -70,12 +73,22 @@ def check_quality(trajectories: Sequence[Trajectory], min_valid: float, min_comp
 
 
 def write_final(
-    folder: RunFolder, before: Sequence[Trajectory], after: Sequence[Trajectory], manifest: Manifest
+    folder: RunFolder,
+    before: Sequence[Trajectory],
+    after: Sequence[Trajectory],
+    manifest: Manifest,
+    intent: IntentReading | None = None,
 ) -> None:
-    """Write trajectories, summary and report, and print the table."""
+    """Write trajectories, summary and report, and print the table. intent: reads the trajectories, too."""
     both = [*before, *after]
     write_jsonl(folder.final / "trajectories.jsonl", both)
-    summary = Summary(manifest=manifest, rows=tuple(metric_rows(both)))
+    rows = metric_rows(both)
+    if intent:
+        print(f"reading intent in {len(both)} trajectories", flush=True)
+        found = intent.of(both)
+        write_intent(folder.final / "intent.json", found)
+        rows += found.summary_rows
+    summary = Summary(manifest=manifest, rows=tuple(rows))
     write_summary(folder.final / "summary.json", summary)
     write_report(folder.path)
     Console().print(before_after_table(summary, compare(both)))

@@ -28,6 +28,7 @@ class RunFolder:
         self.manifest = self.path / "manifest.json"
         self.metrics = self.path / "metrics.jsonl"
         self.rollouts = self.path / "rollouts"
+        self.judge_failures = self.path / "judge" / "failures.jsonl"
         self.checkpoints = self.path / "checkpoints"
         self.adapter = self.path / "adapter"
         self.model = self.path / "model"
@@ -57,7 +58,7 @@ class RunFolder:
     def claim(self, config: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
         """Make the folder ready for this run. Raises ValueError if it holds something else.
 
-        Resuming needs the same configuration, but for the number of steps, which may grow.
+        Resuming needs the same configuration, but for the number of steps and the limits of the judge.
         """
         if resume and overwrite:
             raise ValueError("--resume goes on with a run and --overwrite deletes it: leave one of them out")
@@ -92,10 +93,10 @@ class RunFolder:
 
     def forget_after(self, step: int) -> None:
         """Drop what was recorded behind the checkpoint that a run goes on from; it will come again."""
-        if self.metrics.is_file():
-            lines = self.metrics.read_text(encoding="utf-8").splitlines()
+        for path in filter(Path.is_file, (self.metrics, self.judge_failures)):
+            lines = path.read_text(encoding="utf-8").splitlines()
             kept = [line for line in lines if _step_of(line) <= step]
-            write_whole(self.metrics, "".join(line + "\n" for line in kept))
+            write_whole(path, "".join(line + "\n" for line in kept))
         for folder in self.checkpoints.glob("checkpoint-*"):
             if int(folder.name.rpartition("-")[2]) > step:
                 shutil.rmtree(folder)
@@ -109,10 +110,14 @@ def _step_of(line: str) -> int:
         return 2**62
 
 
-_MAY_GROW = {"max_steps", "num_train_epochs", "save_steps", "save_total_limit", "wandb"}
+_MAY_CHANGE = {
+    *("max_steps", "num_train_epochs", "save_steps", "save_total_limit", "wandb"),
+    *("judge_url", "judge_key_variable", "judge_concurrency", "judge_timeout", "judge_step_timeout", "judge_retries"),
+    *("judge_max_calls", "judge_max_tokens", "judge_max_cost", "judge_max_failures"),
+}
 
 
 def _differences(stored: dict[str, Any], config: dict[str, Any]) -> str:
-    keys = (stored.keys() | config.keys()) - _MAY_GROW
+    keys = (stored.keys() | config.keys()) - _MAY_CHANGE
     changed = sorted(key for key in keys if stored.get(key) != config.get(key))
     return ", ".join(f"{key}: {stored.get(key)!r} there, {config.get(key)!r} now" for key in changed[:4])

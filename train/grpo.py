@@ -18,27 +18,27 @@ from trl import ModelConfig, get_peft_config
 from demur.envs.policies.loading import load_model, load_tokenizer
 from demur.envs.trace import Trajectory, write_jsonl
 from demur.eval.manifest import manifest
-from demur.rewards.judges import load_judge
 from demur.rewards.rubric import Rubric
 from demur.train.arguments import GRPOArguments, RewardArguments, TaskArguments, as_yaml, parse
 from demur.train.checks import ROOT, check_batches, check_context, named, one_line_errors
 from demur.train.evaluation import check_quality, evaluate, stored_before, write_final
 from demur.train.folder import RunFolder
-from demur.train.intent import check_intent, frozen_scorer
+from demur.train.intent import check_intent, check_intent_eval, frozen_scorer, intent_notes
+from demur.train.judging import JudgeArguments, StopWithoutJudge
 from demur.train.progress import StepRecorder
 from demur.train.rollout import Rollouts, TimedTrainer, prompt_of, reward_functions
 from demur.train.scoring import GroupScorer
 from demur.train.wandb_log import WandbLog
 
 DEFAULT_CONFIG = str(ROOT / "configs" / "quickstart.yaml")
+ARGUMENTS = (TaskArguments, RewardArguments, JudgeArguments, GRPOArguments, ModelConfig)
 
 
 def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
     if "--config" not in argv and "--model_name_or_path" not in argv:
         argv = ["--config", DEFAULT_CONFIG, *argv]
-    classes = (TaskArguments, RewardArguments, GRPOArguments, ModelConfig)
-    run_args, reward_args, args, model_args, config = parse(classes, argv)
+    run_args, reward_args, judge_args, args, model_args, config = parse(ARGUMENTS, argv)
     if run_args.dry_run:
         print(as_yaml(config), end="")
         return
@@ -55,18 +55,18 @@ def main(argv: list[str] | None = None) -> None:
 
     # 2. how rollouts are rewarded: compared within their group by a judge, gated by the outcome
     rubric = Rubric(
-        judge=load_judge(reward_args.judge),
+        judge=judge_args.make(),
         kind=reward_args.reward,
-        both_orders=reward_args.both_orders,
+        comparing=judge_args.comparing,
         gate=reward_args.outcome_gate,
         weights=reward_args.weights,
         length_budget=reward_args.length_budget,
         intent_terms=reward_args.counted_intent,
     )
-    intent = None
-    if reward_args.intent_scores:  # by the policy as it is now, or by another model
+    frozen = None
+    if reward_args.intent_scores or reward_args.intent_eval:  # by the policy as it is now, or by another model
         check_intent(train, reward_args.intent_decoys)
-        intent = frozen_scorer(
+        frozen = frozen_scorer(
             model,
             tokenizer,
             reward_args.intent_decoys,
@@ -74,6 +74,10 @@ def main(argv: list[str] | None = None) -> None:
             use_peft=model_args.use_peft,
             other=named(reward_args.intent_model) if reward_args.intent_model else None,
         )
+    if reward_args.intent_eval:
+        check_intent_eval(test)
+    intent = frozen if reward_args.intent_scores else None
+    guard = reward_args.make_guard()
 
     # 3. the run's folder is ours from here on; nothing was written before
     folder = RunFolder(run_args.run)
@@ -83,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
         notes={
             "judge": rubric.judge.name,
             "checks": "same checks, held-out tasks",
-            **(intent.notes if intent else {}),
+            **intent_notes(intent, reward_args.intent_eval),
         },
     )
     if is_main:
@@ -93,12 +97,14 @@ def main(argv: list[str] | None = None) -> None:
 
     # 4. the trainer: TRL's, with our rollouts
     recorder = StepRecorder(folder, intent=intent)
+    scorer = GroupScorer(rubric, args.num_generations, recorder.record)
     rollouts = Rollouts(
         {task.id: task for task in train},
-        GroupScorer(rubric, args.num_generations, recorder.record),
+        scorer,
         run_args.prompt_options,
         max_turn_tokens=run_args.max_turn_tokens,
         context=context,
+        guard=guard,
         intent=intent,
     )
     trainer = TimedTrainer(
@@ -111,8 +117,10 @@ def main(argv: list[str] | None = None) -> None:
         rollout_func=rollouts,
     )
     trainer.remove_callback(PrinterCallback)
-    if intent:
-        intent.attach(trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator.device)
+    watch = StopWithoutJudge(scorer, judge_args.judge_max_failures)
+    trainer.add_callback(watch)
+    if frozen:
+        frozen.attach(trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator.device)
     if is_main:
         recorder.trainer = trainer
         trainer.add_callback(recorder)
@@ -129,6 +137,7 @@ def main(argv: list[str] | None = None) -> None:
             run_args.prompt_options,
             max_turn_tokens=run_args.max_turn_tokens,
             batch_size=reward_args.eval_batch,
+            guard=guard,
         )
 
     before = stored_before(folder) or evaluated("before")
@@ -146,11 +155,13 @@ def main(argv: list[str] | None = None) -> None:
     if is_main:
         folder.forget_after(int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    watch.check()
     trainer.save_model(str(folder.adapter if model_args.use_peft else folder.model))
 
     after = evaluated("after")
     if is_main:
-        write_final(folder, before, after, record)
+        reads = frozen.reading(test, record.notes) if frozen and reward_args.intent_eval else None
+        write_final(folder, before, after, record, reads)
 
 
 if __name__ == "__main__":

@@ -17,13 +17,14 @@ from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_enabled
 
 from demur.envs.episode import PromptOptions
-from demur.envs.intent.decoys import DecoySplit, check_decoys, decoys_for
+from demur.envs.intent.decoys import SPLITS, DecoySplit, check_decoys, decoys_for
 from demur.envs.intent.scoring.local import LocalScorer
 from demur.envs.intent.scoring.scores import ScoreRequest, Scores, acted_intent, harmful_turns, request_of
 from demur.envs.policies.loading import load_model, load_tokenizer
 from demur.envs.task import Task
 from demur.envs.trace import Trajectory
-from demur.eval.monitor_check import INTENT_DECOYS
+from demur.eval.intent_evaluation import IntentReading
+from demur.eval.monitor_check import INTENT_DECOYS, monitor_notes
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,11 @@ class IntentScores:
     def notes(self) -> dict[str, str]:
         """For the run's manifest: which intent tools the policy is trained against, and who scores."""
         return {INTENT_DECOYS: self.split, "intent_scorer": self.scorer.name}
+
+    def reading(self, tasks: Sequence[Task], notes: Mapping[str, object]) -> IntentReading:
+        """The same scorer for the run's evaluation; see `LocalScorer.exact`. notes: of the run's manifest."""
+        assert isinstance(self.scorer, LocalScorer), "a run's scorer is a model in this process"
+        return IntentReading(self.scorer.exact(), tasks, self.options, notes)
 
     def pop_seconds(self) -> float:
         """Seconds that scoring took since the last call."""
@@ -120,9 +126,22 @@ def check_intent(tasks: Iterable[Task], split: DecoySplit) -> None:
     if is_deepspeed_zero3_enabled() or is_fsdp_enabled():
         # a forward pass of a sharded model is collective, and ranks have different numbers of rollouts to read
         raise ValueError(
-            "intent_scores needs the whole model on each rank: use DDP or ZeRO-2 in place of ZeRO-3 or FSDP, or leave "
-            "--intent_scores out"
+            "scoring intent needs the whole model on each rank: use DDP or ZeRO-2 in place of ZeRO-3 or FSDP, or leave "
+            "--intent_scores and --intent_eval out"
         )
+
+
+def check_intent_eval(tasks: Iterable[Task]) -> None:
+    """The same of the tasks of an evaluation, which is read with the intent tools of every split."""
+    tasks = list(tasks)
+    for split in SPLITS:
+        check_intent(tasks, split)
+
+
+def intent_notes(intent: IntentScores | None, intent_eval: bool) -> dict[str, str]:
+    """For the run's manifest: what is trained against, and whether the evaluation reads with the same."""
+    notes = dict(intent.notes) if intent else {}
+    return notes | (monitor_notes(notes) if intent_eval else {})
 
 
 def _frozen(model: Any) -> Any:

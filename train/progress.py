@@ -13,9 +13,11 @@ from transformers import TrainerCallback
 
 from demur.envs.trace import Label, Trajectory, write_jsonl
 from demur.eval.metrics import attacked, completed, guessed_wrong
+from demur.rewards.judges import Failure
 from demur.rewards.rubric import Parts
 from demur.train.folder import COMPLETE, RunFolder
 from demur.train.intent import IntentScores
+from demur.train.scoring import Judging
 
 
 class CheckpointMarks(TrainerCallback):
@@ -37,10 +39,12 @@ class StepRecorder(CheckpointMarks):
         self._started = self._first = time.perf_counter()
         self._first_step = 0
 
-    def record(self, step: int, trajectories: Sequence[Trajectory], parts: Sequence[Parts]) -> None:
-        """Take a step's rollouts from the scorer."""
+    def record(self, step: int, trajectories: Sequence[Trajectory], parts: Sequence[Parts], judging: Judging) -> None:
+        """Take a step's rollouts from the scorer; the judge's failures are written at once, so that none is lost."""
         write_jsonl(self.folder.rollouts / f"step-{step:06d}.jsonl", trajectories)
+        self._write_failures(step, judging.failures)
         self._facts = {**_behaviour(trajectories), **_reward_parts(parts)}
+        self._facts |= {f"judge_{name}": value for name, value in judging.measures.items()}
         self._facts["tokens"] = sum(turn.tokens.total for t in trajectories for turn in t.turns)
         # scoring gives every rollout a number, 0 where no harm was done
         self._facts["intent_failures"] = sum(t.acted_intent is None for t in trajectories) if self.intent else None
@@ -69,6 +73,12 @@ class StepRecorder(CheckpointMarks):
         with self.folder.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         self._show(line, state.max_steps, now)
+
+    def _write_failures(self, step: int, failures: Sequence[Failure]) -> None:
+        if failures:
+            self.folder.judge_failures.parent.mkdir(exist_ok=True)
+            with self.folder.judge_failures.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps({"step": step, **f.model_dump(mode="json")}) + "\n" for f in failures)
 
     def _show(self, line: dict[str, Any], max_steps: int, now: float) -> None:
         done = max(1, line["step"] - self._first_step)

@@ -23,7 +23,7 @@ from demur.eval.manifest import manifest
 from demur.eval.metrics import metric_rows
 from demur.train.arguments import TaskArguments, WarmUpArguments, as_yaml, parse
 from demur.train.checks import check_context, named, one_line_errors
-from demur.train.demonstrations import IGNORED, choose_scripts, demonstrate, texts_of
+from demur.train.demonstrations import IGNORED, choose_scripts, declaring, demonstrate, texts_of
 from demur.train.evaluation import evaluate
 from demur.train.folder import RunFolder
 from demur.train.optimizers import MuonAndAdamW
@@ -44,6 +44,7 @@ def main(argv: list[str] | None = None) -> None:
     # 1. tasks, and the script that each demonstration follows
     train = run_args.tasks("train", run_args.counts, args.seed)
     scripts = choose_scripts(train, warm_args.expert_share, warm_args.check_share, Random(args.seed))
+    train, scripts = declaring(train, scripts, warm_args.declare_share, Random(args.seed))
 
     # 2. the model: one from nothing fits its tokenizer to the demonstrations
     if warm_args.from_scratch:

@@ -8,12 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.envs.trace import Ending, Label, Outcome, Trajectory
-from demur.rewards.alignment import Kind, alignment, pairwise
-from demur.rewards.judges import Pair
+from demur.rewards.alignment import Comparing, Kind, alignment
+from demur.rewards.judges import Judge, Pair
 from demur.rewards.judges.oracle import Oracle
 from tests.envs.helpers import make_trajectory
 
 KINDS: tuple[Kind, ...] = ("pairwise", "pointwise", "outcome")
+
+
+def pairwise(group: Sequence[Trajectory], judge: Judge, both_orders: bool = True) -> list[float | None]:
+    return alignment(group, "pairwise", judge, Comparing(both_orders=both_orders))
 
 
 class FirstWins:
@@ -106,8 +110,8 @@ def test_alignment_does_not_depend_on_the_order_of_the_group(
 ) -> None:
     order = list(range(len(group)))
     random.shuffle(order)
-    values = numbers(alignment(group, kind, Oracle()))
-    shuffled = numbers(alignment([group[at] for at in order], kind, Oracle()))
+    values = numbers(alignment(group, kind, Oracle(), Comparing()))
+    shuffled = numbers(alignment([group[at] for at in order], kind, Oracle(), Comparing()))
     assert shuffled == pytest.approx([values[at] for at in order])
 
 
@@ -147,7 +151,7 @@ def test_a_judge_that_fails_always_gives_no_number() -> None:
             return [None] * len(trajectories)
 
     for kind in KINDS[:2]:
-        assert alignment(benign(1, 0, 0.5), kind, Silent()) == [None] * 3
+        assert alignment(benign(1, 0, 0.5), kind, Silent(), Comparing()) == [None] * 3
 
 
 def test_a_rollout_alone_has_nothing_to_be_compared_with() -> None:
@@ -155,11 +159,11 @@ def test_a_rollout_alone_has_nothing_to_be_compared_with() -> None:
 
 
 def test_pointwise_alignment_is_the_judges_score() -> None:
-    assert alignment(benign(1, 0.5, 0), "pointwise", Oracle()) == [1, 0.75, 0.5]
-    assert alignment(benign(1, 0.5, 0), "pointwise", Failing(1)) == [1, None, 0.5]
+    assert alignment(benign(1, 0.5, 0), "pointwise", Oracle(), Comparing()) == [1, 0.75, 0.5]
+    assert alignment(benign(1, 0.5, 0), "pointwise", Failing(1), Comparing()) == [1, None, 0.5]
 
 
 def test_outcome_alignment_asks_no_judge() -> None:
     judge = FirstWins()
-    assert alignment(benign(1, 0.5, 0), "outcome", judge) == [1, 0, 0]
+    assert alignment(benign(1, 0.5, 0), "outcome", judge, Comparing()) == [1, 0, 0]
     assert judge.pairs == 0

@@ -13,13 +13,23 @@ from demur.envs.trace import (
     ActionKind,
     Ending,
     Label,
+    Level,
     Outcome,
     TokenCounts,
     ToolCall,
     Trajectory,
     Turn,
+    Verdict,
 )
-from demur.rewards.parts import INTENT_TERMS, LENGTH_BUDGET, IntentTerm, format_reward, intent_reward, length_penalty
+from demur.rewards.parts import (
+    EVERY_INTENT_TERM,
+    INTENT_TERMS,
+    LENGTH_BUDGET,
+    IntentTerm,
+    format_reward,
+    intent_reward,
+    length_penalty,
+)
 from tests.envs.helpers import make_trajectory
 
 CHECKER = Checker(IntentContract(goal="g", allowed=(CallPattern(tool="fine"),)), {})
@@ -31,12 +41,16 @@ def called(name: str, executed: bool = True) -> Turn:
     return Turn(action=Action(kind=ActionKind.CALL, call=ToolCall(name=name)), executed=executed)
 
 
+def judged(*levels: Level) -> Turn:
+    return called("fine").model_copy(update={"verdicts": tuple(Verdict(level=one, guard="g") for one in levels)})
+
+
 def long(tokens: int) -> Turn:
     return Turn(action=Action(kind=ActionKind.ANSWER), tokens=TokenCounts(total=tokens))
 
 
 turns = st.lists(
-    st.sampled_from([BAD, SAID, called("fine"), called("other"), called("fine", executed=False)])
+    st.sampled_from([BAD, SAID, called("fine"), called("other"), called("fine", executed=False), judged(Level.WARN)])
     | st.integers(0, 10_000).map(long),
     max_size=8,
 )
@@ -130,7 +144,7 @@ def test_intent_is_adherence_and_earliness_less_the_intent_acted_on(
     assert intent_reward(make_trajectory(label, **fields), CHECKER) == value
 
 
-@given(trajectories, st.sets(st.sampled_from(INTENT_TERMS)))
+@given(trajectories, st.sets(st.sampled_from(EVERY_INTENT_TERM)))
 def test_a_term_that_is_off_counts_nothing_and_the_others_add_up(
     trajectory: Trajectory, terms: set[IntentTerm]
 ) -> None:
@@ -150,3 +164,27 @@ def test_each_term_of_intent_can_be_switched_off(terms: tuple[IntentTerm, ...], 
 def test_earliness_alone_leaves_out_what_was_acted_on() -> None:
     refused = make_trajectory(Label.HARMFUL, acted_intent=1.0, outcome=Outcome(refused=True, refusal_turn=4))
     assert intent_reward(refused, CHECKER, ["earliness"]) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("label", "turns", "value"),
+    [
+        (Label.BENIGN, (judged(Level.ALLOW), judged(Level.WARN)), 0.5),
+        (Label.INJECTED, (judged(Level.ALLOW), judged(Level.BLOCK), SAID), 0.25),
+        (Label.BENIGN, (judged(Level.ALLOW, Level.ASK),), 0),  # the strictest of several guards counts
+        (Label.BENIGN, (called("fine"), SAID), 0),  # no guard stood in front
+        (Label.HARMFUL, (judged(Level.ALLOW),), 0),
+        (Label.UNDERSPECIFIED, (judged(Level.ALLOW),), 0),
+    ],
+)
+def test_guarded_is_the_share_of_calls_that_the_guard_let_run(
+    label: Label, turns: tuple[Turn, ...], value: float
+) -> None:
+    assert intent_reward(make_trajectory(label, turns=turns), CHECKER, ["guarded"]) == value
+
+
+def test_a_guards_verdicts_count_only_where_the_term_is_named() -> None:
+    trajectory = make_trajectory(turns=(judged(Level.ALLOW),))
+    assert "guarded" not in INTENT_TERMS
+    assert intent_reward(trajectory, CHECKER) == 0.5  # adherence
+    assert intent_reward(trajectory, CHECKER, EVERY_INTENT_TERM) == 1

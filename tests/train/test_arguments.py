@@ -13,7 +13,9 @@ from demur.train.arguments import GRPOArguments, TaskArguments, WarmUpArguments
 from demur.train.folder import RunFolder
 from tests.train.runs import BASE, ROOT, WARM_UP, write_config
 
-SHIPPED = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name not in ("accelerate", "eval"))
+SHIPPED = sorted(
+    path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name not in ("accelerate", "ablations", "eval")
+)
 
 
 def script_of(path: Path) -> Any:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 import demur.train.rollout
 from demur.envs.policies.local import load_local
-from demur.envs.trace import read_jsonl
+from demur.envs.trace import ActionKind, Label, Trajectory, read_jsonl
 from demur.eval.report_run import StepRecord, read_run
 from demur.rewards.judges.oracle import acceptable
 from demur.train.grpo import main
@@ -83,6 +83,29 @@ def test_a_step_under_each_kind_of_reward(
         assert line["r_align"] == pytest.approx(sum(good) / len(good))
     elif kind != "pointwise" and all(any(good[at : at + 4]) for at in (0, 4)):
         assert line["r_align"] == pytest.approx(0.5)  # wins and losses within a group even out
+
+
+@pytest.mark.parametrize("guard", ["contract", "provenance"])
+def test_a_guard_stands_before_rollouts_and_evaluations_and_its_verdicts_can_count(
+    guard: str, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demur.train.rollout, "TrainerPolicy", ScriptedTrainerPolicy)
+    counted = {"guard": guard, "intent_weight": 1.0, "intent_terms": ["guarded"], "outcome_gate": False}
+    small = {"turn_limit": 4, "max_steps": 1, **counted}
+    main(["--config", str(write_config(tmp_path, BASE, model_name_or_path=str(policy), **small))])
+    rollouts = list(read_jsonl(tmp_path / "run" / "rollouts" / "step-000001.jsonl"))
+    turns = [turn for rollout in rollouts for turn in rollout.turns if turn.action.kind is ActionKind.CALL]
+    assert turns and all([verdict.guard for verdict in turn.verdicts] == [guard] for turn in turns)
+    assert all(turn.executed == turn.verdicts[0].level.lets_run for turn in turns)
+    (line,) = metrics_of(tmp_path / "run")
+    assert line["r_int"] == pytest.approx(sum(map(guarded_share, rollouts)) / len(rollouts) / 2)
+    assert {row.guard for row in read_run(tmp_path / "run").summary.rows} == {guard}
+
+
+def guarded_share(rollout: Trajectory) -> float:
+    levels = [turn.verdicts[0].level for turn in rollout.turns if turn.verdicts]
+    counts = levels and rollout.label in (Label.BENIGN, Label.INJECTED)
+    return sum(level.lets_run for level in levels) / len(levels) if counts else 0.0
 
 
 def test_a_run_without_adapter_writes_a_model(policy: Path, tmp_path: Path) -> None:

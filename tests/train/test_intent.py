@@ -12,6 +12,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
+import demur.train.grpo
 import demur.train.intent
 import demur.train.rollout
 from demur.envs.intent.decoys import behaviours, decoys_for
@@ -23,7 +24,7 @@ from demur.envs.protocol import render
 from demur.envs.task import Task
 from demur.envs.trace import Label, Trajectory, read_jsonl
 from demur.eval.report_run import read_run
-from demur.train.arguments import RewardArguments
+from demur.train.arguments import RewardArguments, TaskArguments
 from demur.train.checks import ROOT
 from demur.train.grpo import main
 from demur.train.intent import IntentScores, check_intent, frozen_scorer
@@ -195,6 +196,7 @@ def test_models_that_are_sharded_over_ranks_are_refused(sharded: str, monkeypatc
         ({"intent_scores": True, "intent_weight": 0.5, "intent_terms": ["adherence"]}, "keep acted"),
         ({"intent_model": "org/model"}, "intent_model would score nothing"),
         ({"intent_terms": ["acted", "early"]}, "not 'early'"),
+        ({"intent_terms": ["guarded"]}, "set --guard contract"),
     ],
 )
 def test_scores_that_would_not_count_are_refused(keys: dict[str, Any], said: str) -> None:
@@ -253,6 +255,42 @@ def test_without_scores_nothing_is_noted(policy: Path, tmp_path: Path, monkeypat
     (line,) = run_once(policy, tmp_path, monkeypatch, max_steps=1, intent_scores=False)
     assert line["intent_failures"] is line["intent_seconds"] is None
     assert "intent_decoys" not in read_run(tmp_path / "run").manifest.notes
+
+
+@pytest.mark.parametrize("scores", [True, False], ids=["trained against", "only evaluated"])
+def test_the_evaluation_is_read_by_the_initial_policy_with_both_sets(
+    scores: bool, policy: Path, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demur.train.grpo, "evaluate", lambda name, *_, **__: renamed(ACTED, name))
+    monkeypatch.setattr(TaskArguments, "tasks", lambda self, split, counts, seed: TASKS)
+    keys = {"intent_scores": scores, "intent_weight": 0.5 * scores, "intent_eval": True, "learning_rate": 0.1}
+    (line,) = run_once(policy, tmp_path, monkeypatch, max_steps=1, **keys)
+    assert (line["intent_seconds"] is not None) is scores
+    run = read_run(tmp_path / "run")
+    notes, found = run.manifest.notes, run.intent
+    assert found is not None and found.scorer == "initial policy" and notes["monitor_decoys"] == "train, held_out"
+    assert ("monitor_train" in notes) is ("intent_decoys" in notes) is ("monitor_train" in found.notes) is scores
+    assert "monitor_held_out" not in notes
+    # the trajectories are the same before and after, and so has to be what the frozen scorer says of them
+    figures = {(row.suite, row.policy, row.label, row.metric): row.value for row in found.rows}
+    assert {suite for suite, *_ in figures} == {"worlds", "worlds, train decoys"}
+    for (suite, name, *rest), value in figures.items():
+        assert value == figures[suite, "after" if name == "before" else "before", *rest]
+    decoys = {task.id: decoys_for(task, "held_out") for task in TASKS}
+    benign = [(task, t) for task, t in zip(TASKS, ACTED, strict=True) if t.label is Label.BENIGN]
+    asked = [request_of(task, t, decoys[task.id], COMPACT) for task, t in benign]
+    initial = LocalScorer(load_model(str(policy), dtype="float32"), tokenizer, tolerance=0)
+    first = [scores[0].intent for scores in initial.score(asked)]
+    (curve,) = [c for c in found.curves if (c.policy, c.label, c.decoys) == ("after", "benign", "held_out")]
+    assert curve.points[0].intent.value == pytest.approx(sum(first) / len(first), abs=1e-4)
+    assert (
+        run.summary.value("after", "intent_auroc", "harmful") == figures["worlds", "after", "harmful", "intent_auroc"]
+    )
+    assert 'id="intent"' in (tmp_path / "run" / "report.html").read_text("utf-8")
+
+
+def renamed(trajectories: Sequence[Trajectory], policy: str) -> list[Trajectory]:
+    return [t.model_copy(update={"policy": policy}) for t in trajectories]
 
 
 def test_scoring_is_not_counted_as_the_policys_own_time(

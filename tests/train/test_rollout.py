@@ -172,7 +172,8 @@ def test_rollouts_hand_over_a_row_and_the_rewards_of_each_prompt(tokenizer: Any,
         assert written == f"I look first.{tokenizer.eos_token}{ANSWER}{tokenizer.eos_token}"
         read = tokenizer.decode([i for i, m in zip(ids, mask, strict=True) if not m])
         assert read.startswith("<|user|><tool_response>Error:") and read.endswith("<|assistant|>")
-    ((step, trajectories, parts),) = recorded
+    ((step, trajectories, parts, judging),) = recorded
+    assert judging.measures["failed_rate"] == 0 and "calls" not in judging.measures  # the oracle costs nothing
     assert step == 5, "the step that is being made, not the last one"
     assert [t.task_id for t in trajectories] == [p[-1]["task_id"] for p in prompts]
     assert [t.sample for t in trajectories] == [0, 1, 0, 1]

@@ -1,0 +1,131 @@
+"""A run and its judge: limits that end it with a checkpoint, going on from there, and judging again what failed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import demur.train.rollout
+from demur.rewards.judges.oracle import Oracle
+from demur.train import rejudge
+from demur.train.grpo import main
+from demur.train.judging import JudgeArguments
+from tests.tools.noisy_server import Faults, NoisyServer
+from tests.train.runs import BASE, ScriptedTrainerPolicy, error_of, metrics_of, write_config
+
+TWO_STEPS = {"save_steps": 10, "max_steps": 2, "intent_weight": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demur.train.rollout, "TrainerPolicy", ScriptedTrainerPolicy)
+
+
+def config(folder: Path, policy: Path, url: str, **changes: Any) -> str:
+    keys = {
+        **BASE,
+        **TWO_STEPS,
+        "model_name_or_path": str(policy),
+        "worlds": ["bank", "files", "mail"],
+        "judge": "llm",
+        "judge_model": "noisy",
+        "judge_url": url,
+        "judge_retries": 0,
+        "judge_cache": str(folder / "cache"),
+    }
+    return str(write_config(folder, {**keys, **changes}))
+
+
+def half(shown: object) -> float:
+    return 0.5
+
+
+@pytest.mark.slow
+def test_a_budget_ends_the_run_with_a_checkpoint_and_a_larger_one_lets_it_go_on(
+    policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with NoisyServer(half) as server:
+        file = config(tmp_path, policy, server.url)
+        status, line = error_of(main, ["--config", file, "--judge_max_calls", "20"], capsys)
+        asked = len(server.requests)
+        assert status == 1 and "budget" in line and "step 1 is saved, go on with --resume" in line
+        assert (tmp_path / "run" / "checkpoints" / "checkpoint-1" / "complete").is_file()
+        assert asked == 20 and not (tmp_path / "run" / "report.html").exists()
+        main(["--config", file, "--resume", "--judge_max_calls", "100"])
+    steps = metrics_of(tmp_path / "run")
+    assert [step["step"] for step in steps] == [1, 2]
+    assert steps[0]["judge_failures"] > 0 and steps[1]["judge_failures"] == 0
+    assert steps[1]["judge_calls"] + steps[1]["judge_cached"] > 0 and steps[1]["judge_tokens"] > 0
+
+
+@pytest.mark.slow
+def test_a_judge_that_fails_too_often_ends_the_run_and_what_failed_is_judged_again(
+    policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    with NoisyServer(half, faults=Faults(errors=1.0), attempts=None) as server:
+        file = config(tmp_path, policy, server.url)
+        status, line = error_of(main, ["--config", file], capsys)
+        assert status == 1 and "100% of the step's rollouts" in line and "judge/failures.jsonl" in line
+        failures = (run / "judge" / "failures.jsonl").read_text().splitlines()
+        assert failures and all(json.loads(line)["step"] == 1 for line in failures)
+        assert rejudge.main(["--run", str(run)]) == 1, "the server still fails"
+    with NoisyServer(half) as server:
+        capsys.readouterr()
+        assert rejudge.main(["--run", str(run), "--judge_url", server.url]) == 0
+    again = [json.loads(line) for line in (run / "judge" / "rejudged.jsonl").read_text().splitlines()]
+    assert len(again) == len(failures) and all(0 <= line["value"] <= 1 for line in again)
+    assert f"{len(failures)} of {len(failures)} calls judged" in capsys.readouterr().out
+
+
+def test_nothing_to_judge_again_and_files_that_are_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, line = error_of(rejudge.main, ["--run", str(tmp_path)], capsys)
+    assert status == 2 and "holds no run" in line
+    write_config(tmp_path, {"worlds": ["mail"]})
+    assert rejudge.main(["--run", str(tmp_path)]) == 0 and "no call of the judge failed" in capsys.readouterr().out
+    (tmp_path / "judge").mkdir()
+    failure = {"step": 3, "kind": "compare", "task_id": "t", "samples": [0, 1], "error": "gone"}
+    for text, said in (
+        ("{}", "failures.jsonl:1 is not a failed call"),
+        ("[]", "failures.jsonl:1 is not a failed call"),
+        (json.dumps(failure), "the rollouts of step 3 are gone"),
+    ):
+        (tmp_path / "judge" / "failures.jsonl").write_text(text + "\n")
+        status, line = error_of(rejudge.main, ["--run", str(tmp_path)], capsys)
+        assert status == 2 and said in line
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"judge": "llm"}, "the judge llm needs the name of a model"),
+        ({"judge_model": "gpt"}, "takes no model or url"),
+        ({"judge": "nobody"}, "there is no judge 'nobody'"),
+        ({"judge": "llm", "judge_model": "m", "judge_url": "http://127.0.0.1:9/v1", "judge_max_calls": 0}, "max_calls"),
+        ({"judge": "llm", "judge_model": "m", "judge_url": "localhost:9"}, "http"),
+        ({"judge_card": "no/card.json"}, "no/card.json"),
+    ],
+)
+def test_a_judge_that_cannot_be_made_is_a_sentence(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        JudgeArguments(**keys).make()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"judge_max_failures": 1.5}, "a share from 0 to 1"),
+        ({"judge_prices": [1.0]}, "two numbers"),
+        ({"min_kappa": 0.4}, "min_kappa needs --judge_card"),
+    ],
+)
+def test_settings_that_do_not_fit_are_sentences(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        JudgeArguments(**keys)
+
+
+def test_the_oracle_is_the_default() -> None:
+    assert isinstance(JudgeArguments().make(), Oracle)

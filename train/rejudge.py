@@ -1,0 +1,114 @@
+"""Judge once more what a run's judge could not.
+
+    python train/rejudge.py --run runs/my-run
+
+Reads judge/failures.jsonl and the rollouts of the run, asks its judge again with its own settings, and writes
+judge/rejudged.jsonl: a line for each call, with the verdict or score, or the error. With the run's --judge_cache the
+replies go there too, so that the run can be replayed with them. What was trained stays as it is. Any --judge_… key
+overrides the run's, such as --judge_timeout 120.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from demur.envs.trace import Trajectory, read_jsonl, write_lines
+from demur.rewards.judges import Failure, Judge, MeteredJudge
+from demur.train.arguments import parse
+from demur.train.checks import one_line_errors
+from demur.train.folder import RunFolder
+from demur.train.grpo import ARGUMENTS
+from demur.train.judging import JudgeArguments
+
+
+class Failed(NamedTuple):
+    """A call that failed, and the rollouts it was about."""
+
+    step: int
+    failure: Failure
+    rollouts: tuple[Trajectory, ...]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--run", required=True, help="the run's folder")
+    options, overrides = parser.parse_known_args(argv)
+    folder = RunFolder(options.run)
+    if folder.stored_config() is None:
+        raise ValueError(f"{folder.path} holds no run; name one with --run")
+    failed = list(failures_of(folder))
+    if not failed:
+        print(f"no call of the judge failed in {folder.path}")
+        return 0
+    values = judge_again(failed, judge_of(folder, overrides))
+    write_lines(
+        folder.judge_failures.with_name("rejudged.jsonl"),
+        (
+            json.dumps({"step": one.step, **one.failure.model_dump(mode="json", exclude={"error"}), **value})
+            for one, value in zip(failed, values, strict=True)
+        ),
+    )
+    still = sum("error" in value for value in values)
+    print(f"{len(failed) - still} of {len(failed)} calls judged, {still} failed again: judge/rejudged.jsonl")
+    return int(still > 0)
+
+
+def judge_of(folder: RunFolder, overrides: Sequence[str]) -> Judge:
+    """The run's judge. Raises ValueError if it cannot be made."""
+    *parsed, _ = parse(ARGUMENTS, ["--config", str(folder.config), *overrides])
+    return next(one for one in parsed if isinstance(one, JudgeArguments)).make()
+
+
+def failures_of(folder: RunFolder) -> Iterator[Failed]:
+    """The run's failed calls, step by step. Raises ValueError for a file that is not ours or lacks its rollouts."""
+    if not folder.judge_failures.is_file():
+        return
+    rollouts: dict[tuple[str, int], Trajectory] = {}
+    last = None
+    for number, line in enumerate(folder.judge_failures.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            keys = json.loads(line)
+            step = int(keys.pop("step"))
+            failure = Failure.model_validate(keys)
+        except (ValidationError, ValueError, KeyError, AttributeError, TypeError) as error:
+            raise ValueError(f"{folder.judge_failures}:{number} is not a failed call: {error}") from error
+        if step != last:
+            path = folder.rollouts / f"step-{step:06d}.jsonl"
+            if not path.is_file():
+                raise ValueError(f"the rollouts of step {step} are gone ({path}): nothing is there to judge again")
+            rollouts, last = {(t.task_id, t.sample): t for t in read_jsonl(path)}, step
+        asked = [rollouts.get((failure.task_id, sample)) for sample in failure.samples]
+        found = tuple(one for one in asked if one is not None)
+        if len(found) != (2 if failure.kind == "compare" else 1):
+            raise ValueError(f"{folder.judge_failures}:{number} names rollouts that step {step} does not have")
+        yield Failed(step, failure, found)
+
+
+def judge_again(failed: Sequence[Failed], judge: Judge) -> list[dict[str, float | str]]:
+    """For each call {"value": in [0, 1]}, or {"error": …}."""
+    pairs = [one.rollouts for one in failed if one.failure.kind == "compare"]
+    compared = iter(judge.compare([(first, second) for first, second in pairs]) if pairs else [])
+    alone = [one.rollouts[0] for one in failed if one.failure.kind == "score"]
+    scored = iter(judge.score(alone) if alone else [])
+    answers = [next(compared if one.failure.kind == "compare" else scored) for one in failed]
+    again = judge.pop_failures() if isinstance(judge, MeteredJudge) else []
+    errors = {(one.kind, one.task_id, one.samples): one.error for one in again}
+    return [
+        {"value": answer}
+        if answer is not None
+        else {"error": errors.get((one.failure.kind, one.failure.task_id, one.failure.samples), "it failed again")}
+        for one, answer in zip(failed, answers, strict=True)
+    ]
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        sys.exit(main())
