@@ -161,7 +161,7 @@ def training_facts(run: RunFiles) -> list[tuple[str, str]]:
         facts.insert(1, ("Adapter", adapter))
     if run.steps:
         facts.append(("Steps", str(len(run.steps))))
-        facts += _speed(run.steps)
+        facts += [*_judging(run.steps), *_speed(run.steps)]
     return facts + _machine(run.manifest)
 
 
@@ -226,6 +226,22 @@ def _mean_tokens(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     action, total = sum(c.action for c in counts), sum(c.total for c in counts)
     sums = (plan, check, action, max(0, total - plan - check - action))
     return {part: value / tasks for part, value in zip(TOKEN_PARTS, sums, strict=True)}
+
+
+def _judging(steps: Sequence[StepRecord]) -> list[tuple[str, str]]:
+    """What the judge took and what it failed at; of the oracle, nothing."""
+    totals = {
+        "Rollouts without a reward": sum(step.judge_failures or 0 for step in steps),
+        "Judge calls": sum(step.judge_calls or 0 for step in steps),
+        "Judge tokens": sum(step.judge_tokens or 0 for step in steps),
+    }
+    facts = [(title, f"{count:,}") for title, count in totals.items() if count]
+    if cost := sum(step.judge_cost or 0 for step in steps):
+        facts.append(("Judge cost", f"{cost:,.2f}"))
+    flips = [step.judge_flip_rate for step in steps if step.judge_flip_rate is not None]
+    if flips and totals["Judge calls"]:
+        facts.append(("Verdicts that follow the position", f"{sum(flips) / len(flips):.0%}"))
+    return facts
 
 
 def _speed(steps: Sequence[StepRecord]) -> list[tuple[str, str]]:

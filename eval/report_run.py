@@ -19,7 +19,8 @@ class StepRecord(BaseModel):
     """One line of `metrics.jsonl`; further keys are allowed. None: nothing to measure in that step.
 
     Reward parts are unweighted means over the step's rollouts, rates are shares in [0, 1] of the step's
-    tasks of that label, model_share is the policy's share of the step's time, seconds are those of the step.
+    tasks of that label, judge_failures are rollouts without a reward, model_share is the policy's share of the step's
+    time, seconds are those of the step.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -35,6 +36,11 @@ class StepRecord(BaseModel):
     benign_completion: float | None = None
     attack_success: float | None = None
     wrong_guess: float | None = None
+    judge_failures: int | None = None
+    judge_calls: int | None = None
+    judge_tokens: int | None = None
+    judge_cost: float | None = None
+    judge_flip_rate: float | None = None
     tokens_per_second: float | None = None
     model_share: float | None = None
     seconds: float | None = None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from demur.envs.trace import Ending, Label
 from demur.eval.report import MOST_PAIRS, main, write_report
 from demur.eval.report_browser import Pair, choose, pairs_of, script_json
-from demur.eval.report_page import duration, shown
+from demur.eval.report_page import duration, shown, training_facts
 from demur.eval.report_run import read_run
 from demur.eval.results import change, result_of
 from tests.eval.runs import (
@@ -258,3 +258,15 @@ def test_configuration_values_are_shown_for_readers(key: str, value: Any, expect
 
 def test_durations_are_readable() -> None:
     assert [duration(s) for s in (3.4, 65, 3725)] == ["3 s", "1 min 5 s", "1 h 2 min"]
+
+
+def test_what_the_judge_took_and_failed_at_is_counted(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", counts={Label.BENIGN: 2}, steps=2)
+    metrics = run / "metrics.jsonl"
+    judged = {"judge_failures": 3, "judge_calls": 1200, "judge_tokens": 5, "judge_cost": 0.25, "judge_flip_rate": 0.4}
+    lines = [json.dumps(json.loads(line) | judged) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    assert "Judge calls" not in dict(training_facts(read_run(run)))
+    metrics.write_text("\n".join(lines), encoding="utf-8")
+    facts = dict(training_facts(read_run(run)))
+    assert (facts["Rollouts without a reward"], facts["Judge calls"], facts["Judge cost"]) == ("6", "2,400", "0.50")
+    assert facts["Verdicts that follow the position"] == "40%"

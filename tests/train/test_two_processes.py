@@ -11,6 +11,7 @@ import demur.train.rollout
 from demur.envs.trace import Trajectory, read_jsonl
 from demur.eval.summary import read_summary
 from demur.train.grpo import main
+from tests.tools.noisy_server import Faults, NoisyServer
 from tests.train.runs import BASE, ROOT, ScriptedTrainerPolicy, environment, metrics_of, write_config
 
 SPLITS: dict[str, tuple[dict[str, int], dict[str, int]]] = {
@@ -26,22 +27,29 @@ def two(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, Pat
     """The runs of two processes, by name, all done by one pair to save its start."""
     batches = {name: batch for name, (_, batch) in SPLITS.items()}
     configs, runs = [], {}
-    for name, changes in {**batches, "failing": {"judge": "tests.train.judges:FailsOnLastRank"}}.items():
-        folder = tmp_path_factory.mktemp(name)
-        keys: dict[str, Any] = {"per_device_train_batch_size": 4, **changes}
-        configs.append(write_config(folder, BASE, model_name_or_path=str(policy), turn_limit=4, **keys))
-        runs[name] = folder / "run"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    script = ROOT / "tests" / "train" / "two_processes.py"
-    done = subprocess.run(
-        [*command, str(script), *map(str, configs)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=600,  # ample on a busy machine; it is there for ranks that wait for each other
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    judges: dict[str, dict[str, Any]] = {"failing": {"judge": "tests.train.judges:FailsOnLastRank"}}
+    with NoisyServer(lambda shown: 0.5, faults=Faults(hanging=1.0), attempts=None) as server:
+        judges["hanging"] = {**HANGING, "judge_url": server.url}
+        for name, changes in {**batches, **judges}.items():
+            folder = tmp_path_factory.mktemp(name)
+            keys: dict[str, Any] = {"per_device_train_batch_size": 4, **changes}
+            configs.append(write_config(folder, BASE, model_name_or_path=str(policy), turn_limit=4, **keys))
+            runs[name] = folder / "run"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+        script = ROOT / "tests" / "train" / "two_processes.py"
+        done = subprocess.run(
+            [*command, str(script), *map(str, configs)],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=600,  # ample on a busy machine; it is there for ranks that wait for each other
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
     return runs
+
+
+HANGING = {"judge": "llm", "judge_model": "noisy", "judge_step_timeout": 2.0, "judge_max_failures": 1.0}
+"""A judge whose server never answers; the run is to go on all the same."""
 
 
 def rollouts(run: Path, step: int) -> list[Trajectory]:
@@ -89,3 +97,11 @@ def test_a_judge_that_raises_on_one_rank_costs_its_groups_and_nothing_else(two: 
     assert [line["judge_failures"] for line in whole] == [0, 0]
     assert failing[0]["grad_norm"] > 0 and failing[0]["loss"] != whole[0]["loss"]
     assert (two["failing"] / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_a_judge_that_hangs_costs_every_rank_its_time_out_and_no_more(two: dict[str, Path]) -> None:
+    lines = metrics_of(two["hanging"])
+    assert [line["judge_failures"] for line in lines] == [8, 8] and all(line["judge_calls"] > 0 for line in lines)
+    assert all(2 <= line["judge_seconds"] < 10 for line in lines), "of the slowest rank; ample on a busy machine"
+    assert all(line["reward"] is None or line["reward"] != line["reward"] for line in lines), "nobody was scored"
