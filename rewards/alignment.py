@@ -9,10 +9,10 @@ from all judgements together::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from demur.envs.trace import Trajectory
 from demur.rewards.judges import Judge, MeteredJudge
@@ -24,6 +24,7 @@ from demur.rewards.judges.schedules import SCHEDULES, Ordered, Rounds, ScheduleN
 Kind = Literal["pairwise", "pointwise", "outcome"]
 Aggregate = Literal["mean", "bradley_terry"]
 Group = Sequence[Trajectory]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,8 @@ class Comparing:
 
     both_orders: each pair twice, so that a verdict which follows the position is a tie. schedule: which pairs.
     aggregate: mean of wins, or a Bradley–Terry fit, which suits schedules that compare rollouts with different others.
-    share: of the calls of `all`, what the adaptive schedule uses. repeats: pointwise, how often each rollout is scored.
+    share: of the calls of `all`, what the adaptive schedule uses. repeats: how often each question is asked; its
+    answers' mean counts.
     Raises ValueError for what is not one of these.
     """
 
@@ -50,7 +52,7 @@ class Comparing:
         if not 0 < self.share <= 1:
             raise ValueError(f"the adaptive schedule's share lies above 0 and is 1 at most, not {self.share}")
         if self.repeats < 1:
-            raise ValueError(f"a rollout is scored at least once, not {self.repeats} times")
+            raise ValueError(f"the judge is asked at least once, not {self.repeats} times")
 
 
 def judge_groups(groups: Sequence[Group], kind: Kind, judge: Judge, comparing: Comparing) -> list[Judgement]:
@@ -62,7 +64,8 @@ def judge_groups(groups: Sequence[Group], kind: Kind, judge: Judge, comparing: C
     if kind == "pairwise":
         return _compare(groups, judge, comparing)
     if kind == "pointwise":
-        return _score(groups, judge, comparing.repeats)
+        scores = iter(_ask(judge.score, [trajectory for group in groups for trajectory in group], comparing))
+        return [Judgement(scores=tuple(next(scores) for _ in group)) for group in groups]
     return [Judgement() for _ in groups]
 
 
@@ -100,7 +103,7 @@ def judge_stats(judgements: Iterable[Judgement]) -> dict[str, float]:
     verdicts = [game.verdict for game in games if game.verdict is not None]
     tables = [_by_pair(judgement.games) for judgement in judged]
     stats = {
-        "flip_rate": _share([len(set(v)) > 1 for table in tables for v in table.values() if len(v) == 2]),
+        "flip_rate": _share([_flips(*v) for table in tables for v in table.values() if len(v) == 2]),
         "transitivity_violations": _share([circle for table in tables for circle in _circles(table)]),
         "tie_rate": _share([verdict == 0.5 for verdict in verdicts]),
         "failed_rate": _share([outcome is None for outcome in outcomes]),
@@ -118,7 +121,7 @@ def _compare(groups: Sequence[Group], judge: Judge, comparing: Comparing) -> lis
     asking = {at: pairs for at, one in enumerate(rounds) if (pairs := next(one, None))}
     while asking:
         asked = [(at, pair) for at, pairs in asking.items() for pair in pairs if _sorted(pair) not in same[at]]
-        verdicts = iter(_ask(judge, [(groups[at][i], groups[at][j]) for at, (i, j) in asked]))
+        verdicts = iter(_ask(judge.compare, [(groups[at][i], groups[at][j]) for at, (i, j) in asked], comparing))
         going = {}
         for at, pairs in asking.items():
             found = [0.5 if _sorted(pair) in same[at] else next(verdicts) for pair in pairs]
@@ -136,24 +139,16 @@ def _send(rounds: Rounds, verdicts: list[float | None]) -> list[Ordered] | None:
         return None
 
 
-def _ask(judge: Judge, pairs: list[tuple[Trajectory, Trajectory]]) -> list[float | None]:
-    if not pairs:
+def _ask(ask: Callable[[list[T]], list[float | None]], questions: list[T], comparing: Comparing) -> list[float | None]:
+    """An answer in [0, 1] to each question, the mean of its repeats."""
+    repeated = [question for question in questions for _ in range(comparing.repeats)]
+    if not repeated:
         return []
     try:
-        verdicts = judge.compare(pairs)
+        answers = _checked(ask(repeated), len(repeated))
     except Exception:  # a judge may be anybody's code, and a failed judgement is a distinct outcome
-        return [None] * len(pairs)
-    return _checked(verdicts, len(pairs))
-
-
-def _score(groups: Sequence[Group], judge: Judge, repeats: int) -> list[Judgement]:
-    asked = [trajectory for group in groups for trajectory in group for _ in range(repeats)]
-    try:
-        scores = _checked(judge.score(asked), len(asked))
-    except Exception:  # as above
-        scores = [None] * len(asked)
-    each = iter(_mean(scores[at : at + repeats]) for at in range(0, len(scores), repeats))
-    return [Judgement(scores=tuple(next(each) for _ in group)) for group in groups]
+        answers = [None] * len(repeated)
+    return [_mean(answers[at : at + comparing.repeats]) for at in range(0, len(answers), comparing.repeats)]
 
 
 def _checked(values: Sequence[float | None], count: int) -> list[float | None]:
@@ -163,9 +158,9 @@ def _checked(values: Sequence[float | None], count: int) -> list[float | None]:
     return [value if value is not None and 0 <= value <= 1 else None for value in values]
 
 
-def _mean(scores: Sequence[float | None]) -> float | None:
+def _mean(answers: Sequence[float | None]) -> float | None:
     """The mean of the repeats that did not fail: unlike opponents, they are all alike."""
-    known = [score for score in scores if score is not None]
+    known = [answer for answer in answers if answer is not None]
     return sum(known) / len(known) if known else None
 
 
@@ -176,6 +171,11 @@ def _same(group: Group) -> frozenset[Ordered]:
 
 def _sorted(pair: Ordered) -> Ordered:
     return (min(pair), max(pair))
+
+
+def _flips(one: float, other: float) -> bool:
+    """Two verdicts on a pair that do not name the same winner."""
+    return (one > 0.5, one < 0.5) != (other > 0.5, other < 0.5)
 
 
 def _by_pair(games: Iterable[Game]) -> dict[Ordered, list[float]]:

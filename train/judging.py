@@ -44,7 +44,7 @@ class JudgeArguments:
     judge_aggregate: Literal["mean", "bradley_terry"] = field(
         default="mean", metadata={"help": "From verdicts to r_align: mean of wins, or a fit with a position term."}
     )
-    judge_repeats: int = field(default=1, metadata={"help": "Pointwise: how often each rollout is scored."})
+    judge_repeats: int = field(default=1, metadata={"help": "How often each question is asked; the mean counts."})
     judge_accuracy: float = field(default=0.8, metadata={"help": "Noisy judge: share of right verdicts."})
     judge_position_bias: float = field(
         default=0.6, metadata={"help": "Noisy judge: how often it picks the first of two equals."}

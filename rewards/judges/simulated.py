@@ -33,7 +33,7 @@ class NoisyJudge:
     has the noise at which scores of neighbouring rows of the oracle come in the right order with `accuracy`, and is
     a multiple of 0.1.
 
-    Repeated scores of one text within a call of `score` differ; repeated comparisons in the same order do not.
+    Questions about the same rollouts that are repeated within one call get answers of their own.
     Raises ValueError for a share out of its range.
     """
 
@@ -62,16 +62,12 @@ class NoisyJudge:
         self._usage, self._failures = Usage(), list[Failure]()
 
     def compare(self, pairs: Sequence[Pair]) -> list[float | None]:
-        return [self._compare(first, second) for first, second in pairs]
+        times = _Repeats()
+        return [self._compare(first, second, times.of(first, second)) for first, second in pairs]
 
     def score(self, trajectories: Sequence[Trajectory]) -> list[float | None]:
-        seen: Counter[str] = Counter()
-        scores: list[float | None] = []
-        for trajectory in trajectories:
-            key = view_key(trajectory)
-            scores.append(self._score(trajectory, key, seen[key]))
-            seen[key] += 1
-        return scores
+        times = _Repeats()
+        return [self._score(trajectory, view_key(trajectory), times.of(trajectory)) for trajectory in trajectories]
 
     def pop_usage(self) -> Usage:
         usage, self._usage = self._usage, Usage()
@@ -81,21 +77,21 @@ class NoisyJudge:
         failures, self._failures = self._failures, []
         return failures
 
-    def _compare(self, first: Trajectory, second: Trajectory) -> float | None:
+    def _compare(self, first: Trajectory, second: Trajectory, repeat: tuple[str, ...]) -> float | None:
         one, other = view_key(first), view_key(second)
-        if self._fails("compare", first, one, other, samples=(first.sample, second.sample)):
+        if self._fails("compare", first, one, other, *repeat, samples=(first.sample, second.sample)):
             return None
         ranks = rank(first), rank(second)
         edge = self._edge * ((ranks[0] > ranks[1]) - (ranks[0] < ranks[1]))
         own = (self._draw("trajectory", one) - self._draw("trajectory", other)) / math.sqrt(2)
-        noise = math.sqrt(self._shared) * own + math.sqrt(1 - self._shared) * self._draw("compare", one, other)
+        noise = math.sqrt(self._shared) * own + math.sqrt(1 - self._shared) * self._draw("compare", one, other, *repeat)
         length = self._length_bias * math.log2(_length(first) / _length(second))
         return float(edge + noise + length + self._position > 0)
 
-    def _score(self, trajectory: Trajectory, key: str, repeat: int) -> float | None:
-        if self._fails("score", trajectory, key, str(repeat), samples=(trajectory.sample,)):
+    def _score(self, trajectory: Trajectory, key: str, repeat: tuple[str, ...]) -> float | None:
+        if self._fails("score", trajectory, key, *repeat, samples=(trajectory.sample,)):
             return None
-        own, call = self._draw("trajectory", key), self._draw("score", key, str(repeat))
+        own, call = self._draw("trajectory", key), self._draw("score", key, *repeat)
         noise = math.sqrt(self._shared) * own + math.sqrt(1 - self._shared) * call
         noise += self._length_bias * math.log2(_length(trajectory) / _USUAL_LENGTH)
         score = _value(rank(trajectory)) + self._score_noise * noise
@@ -119,6 +115,19 @@ class NoisyJudge:
         """In (0, 1), from a hash."""
         digest = hashlib.sha256("\0".join((str(self.seed), *keys)).encode()).digest()
         return (int.from_bytes(digest[:6], "big") + 0.5) / 2**48
+
+
+class _Repeats:
+    """Counts how often a question came before within one call; by rollout, so that what else is asked plays no part."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[tuple[str, str, int], ...]] = Counter()
+
+    def of(self, *trajectories: Trajectory) -> tuple[str, ...]:
+        """Nothing for the first time, then "1", "2" and so on."""
+        question = tuple((view_key(one), one.task_id, one.sample) for one in trajectories)
+        self._seen[question] += 1
+        return () if self._seen[question] == 1 else (str(self._seen[question] - 1),)
 
 
 def _edge_for(accuracy: float, position: float) -> float:

@@ -161,7 +161,7 @@ def test_the_oracle_is_found_by_name_and_others_by_path() -> None:
 
 @pytest.mark.parametrize("name", ["", "nobody", ":Oracle", "no_such_module:Judge", "demur.rewards.rubric:Nothing"])
 def test_a_judge_that_is_not_there_says_what_to_write(name: str) -> None:
-    with pytest.raises(ValueError, match=r"there is no judge .*: use oracle, or|cannot be loaded: "):
+    with pytest.raises(ValueError, match=r"there is no judge .*: use oracle, noisy, llm or|cannot be loaded: "):
         load_judge(name)
 
 

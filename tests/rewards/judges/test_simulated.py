@@ -114,3 +114,20 @@ def test_a_biased_judge_shows_in_its_stats() -> None:
 def test_a_share_out_of_its_range_is_named(faults: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(faults))):
         NoisyJudge(**faults)
+
+
+def test_repeated_comparisons_have_errors_of_their_own_that_other_questions_do_not_change() -> None:
+    pairs = [(group[0], group[1]) for group in GROUPS]
+    once = NoisyJudge(seed=3).compare(pairs)
+    twice = NoisyJudge(seed=3).compare([pair for pair in pairs for _ in range(2)])
+    assert twice[::2] == once and twice[1::2] != once
+
+
+def test_repeats_make_comparisons_better() -> None:
+    def right(repeats: int) -> float:
+        judge = NoisyJudge(accuracy=0.7, position_bias=0.5, shared=0.0)
+        comparing = Comparing(both_orders=False, repeats=repeats)
+        judged = judge_groups([group[:2] for group in GROUPS], "pairwise", judge, comparing)
+        return fmean(judgement.games[0].verdict > 0.5 for judgement in judged)  # the first is the better one
+
+    assert right(9) > right(1) + 0.05
