@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -21,6 +22,7 @@ from pydantic import BaseModel
 Message = dict[str, str]
 LONGEST = 500
 """Characters of an error's text."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class EndpointError(RuntimeError):
@@ -47,8 +49,8 @@ class Endpoint:
     """Asks `/chat/completions`. The key is read from the environment only, when this is made.
 
     timeout: seconds for one `complete`, its retries included. retries: after lost connections, 408, 409, 429 and 5xx,
-    with growing pauses or the one that the server asks for. Raises ValueError for an address, a time-out or a number
-    of retries that cannot be used.
+    with growing pauses or the one that the server asks for. Raises ValueError for an address, a time-out, a number
+    of retries or a variable's name that cannot be used.
     """
 
     def __init__(
@@ -66,6 +68,11 @@ class Endpoint:
             raise ValueError(f"timeout must be above 0 seconds, not {timeout:g}")
         if retries < 0:
             raise ValueError(f"retries must be 0 or more, not {retries}")
+        if not _VARIABLE.fullmatch(key_variable):  # not shown: it may be the key itself
+            raise ValueError(
+                "a key is read from the environment: name the variable that holds it, such as OPENAI_API_KEY, with "
+                "letters, digits and _ only, and not the key"
+            )
         self.model, self.key_variable = model, key_variable
         self._timeout = timeout
         self._place = urlsplit(base_url).netloc.rpartition("@")[2]

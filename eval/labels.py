@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations, zip_longest
 from pathlib import Path
@@ -158,13 +158,20 @@ def read_labels(paths: Iterable[Path], pairs: Iterable[TaskPair]) -> dict[str, d
 
 
 def majority(labels: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """By pair id the verdict of most annotators: their mean, where exactly the middle is a tie."""
+    """By pair id the verdict of most annotators; where none has the most, the side of their mean, or a tie."""
     by_pair: dict[str, list[float]] = defaultdict(list)
     for verdicts in labels.values():
         for pair, value in verdicts.items():
             by_pair[pair].append(value)
-    means = {pair: sum(values) / len(values) for pair, values in by_pair.items()}
-    return {pair: 0.5 if mean == 0.5 else float(mean > 0.5) for pair, mean in means.items()}
+    return {pair: _majority(values) for pair, values in by_pair.items()}
+
+
+def _majority(values: Sequence[float]) -> float:
+    (verdict, most), *others = Counter(values).most_common()
+    if all(count < most for _, count in others):
+        return verdict
+    mean = sum(values) / len(values)
+    return 0.5 if mean == 0.5 else float(mean > 0.5)
 
 
 def _hash(*parts: object) -> str:

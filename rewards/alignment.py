@@ -9,6 +9,7 @@ from all judgements together::
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -20,11 +21,13 @@ from demur.rewards.judges.aggregation import Game, Judgement, bradley_terry, fit
 from demur.rewards.judges.oracle import acceptable
 from demur.rewards.judges.rendering import view_key
 from demur.rewards.judges.schedules import SCHEDULES, Ordered, Rounds, ScheduleName, schedule
+from demur.rewards.judges.steps import one_step
 
 Kind = Literal["pairwise", "pointwise", "outcome"]
 Aggregate = Literal["mean", "bradley_terry"]
 Group = Sequence[Trajectory]
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +61,13 @@ class Comparing:
 def judge_groups(groups: Sequence[Group], kind: Kind, judge: Judge, comparing: Comparing) -> list[Judgement]:
     """Ask the judge about all groups together: pairwise a call of `compare` a round, pointwise one of `score`.
 
-    A judge that raises fails all that it was just asked. A verdict outside [0, 1] is a failure too. For a judge whose
-    calls cost something, rollouts that look the same are tied without a call; others may see more than that look.
+    A judge that raises fails all that it was just asked, and the log says why. A verdict outside [0, 1] is a failure
+    too. All rounds of a schedule share the time that a judge has for a step. For a judge whose calls cost something,
+    rollouts that look the same are tied without a call; others may see more than that look.
     """
     if kind == "pairwise":
-        return _compare(groups, judge, comparing)
+        with one_step():
+            return _compare(groups, judge, comparing)
     if kind == "pointwise":
         scores = iter(_ask(judge.score, [trajectory for group in groups for trajectory in group], comparing))
         return [Judgement(scores=tuple(next(scores) for _ in group)) for group in groups]
@@ -146,7 +151,8 @@ def _ask(ask: Callable[[list[T]], list[float | None]], questions: list[T], compa
         return []
     try:
         answers = _checked(ask(repeated), len(repeated))
-    except Exception:  # a judge may be anybody's code, and a failed judgement is a distinct outcome
+    except Exception as error:  # a judge may be anybody's code, and a failed judgement is a distinct outcome
+        _log.warning("the judge raised, so that %d calls failed: %s: %s", len(repeated), type(error).__name__, error)
         answers = [None] * len(repeated)
     return [_mean(answers[at : at + comparing.repeats]) for at in range(0, len(answers), comparing.repeats)]
 

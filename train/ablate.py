@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -90,6 +90,7 @@ def _known(plan: Plan) -> dict[str, CellRecord]:
     before = {}
     if cells_file(plan.run).is_file():
         before = {record.name: record for record in read_cells(plan.run)}
+        _check_same(plan, before.values())
     elif plan.run.is_dir() and any(plan.run.iterdir()):
         raise ValueError(f"{plan.run} holds files but no ablation; choose another folder with --run")
     records = {}
@@ -102,6 +103,12 @@ def _known(plan: Plan) -> dict[str, CellRecord]:
             cell, "finished" if done else "failed" if failed else "open", old.error if old and not done else None
         )
     return records
+
+
+def _check_same(plan: Plan, before: Iterable[CellRecord]) -> None:
+    """With other seeds or cells it is the same ablation; the list of another one would be lost."""
+    if before and not {cell.arm for cell in plan.cells} & {record.arm for record in before}:
+        raise ValueError(f"{plan.run} holds another ablation; choose another folder with --run")
 
 
 def _record(cell: Cell, state: str, error: str | None) -> CellRecord:

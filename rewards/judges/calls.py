@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from demur.envs.endpoint import Endpoint, EndpointError, Message, Reply, json_form, told_fault
 from demur.rewards.judges import Usage
 from demur.rewards.judges.cache import Cache
+from demur.rewards.judges.steps import seconds_gone
 
 
 class Question(NamedTuple):
@@ -46,8 +47,9 @@ class CallOptions:
     """Raises ValueError, naming the option, for one that cannot be.
 
     concurrency: calls under way at once. timeout: seconds for one question, its retries included. step_timeout: seconds
-    for one `ask_all`; what is open then fails. retries: see `Endpoint`. max_calls, max_tokens, max_cost: budgets of
-    this process; None is no budget. prices: money per million prompt and completion tokens.
+    for one `ask_all`, or for all within a `one_step`; what is open then fails. retries: see `Endpoint`. max_calls,
+    max_tokens, max_cost: budgets of this process; None is no budget. prices: money per million prompt and completion
+    tokens.
     """
 
     concurrency: int = 16
@@ -108,14 +110,15 @@ class Calls:
         _every.add(self)
 
     def ask_all(self, questions: Sequence[Question]) -> list[Answer]:
-        """An answer to each question, in order. Waits in the calling thread, for `step_timeout` at most."""
+        """An answer to each question, in order. Waits in the calling thread, until `step_timeout` is up at most."""
         started = time.monotonic()
         keys = self._keys(questions)
         answers = [self._remembered(question, key) for question, key in zip(questions, keys, strict=True)]
         open_ = [at for at, answer in enumerate(answers) if answer is None]
         cached = len(answers) - len(open_)
         if open_:
-            asked = self._ask([(questions[at], keys[at]) for at in open_])
+            left = max(0.0, self._options.step_timeout - seconds_gone())
+            asked = self._ask([(questions[at], keys[at]) for at in open_], left)
             future = asyncio.run_coroutine_threadsafe(asked, self._running())
             try:
                 for at, answer in zip(open_, future.result(), strict=True):
@@ -168,15 +171,17 @@ class Calls:
 
     # In the thread of the calls
 
-    async def _ask(self, asked: Sequence[tuple[Question, str]]) -> list[Answer]:
+    async def _ask(self, asked: Sequence[tuple[Question, str]], seconds: float) -> list[Answer]:
+        error = f"no answer when the step's time was up, step_timeout {self._options.step_timeout:g} s"
+        if not seconds:  # no call is paid for that cannot end in time
+            return [Answer(None, error)] * len(asked)
         tasks = [asyncio.create_task(self._within_bounds(*one)) for one in asked]
         try:
-            await asyncio.wait(tasks, timeout=self._options.step_timeout)
+            await asyncio.wait(tasks, timeout=seconds)
         finally:
             late = [task for task in tasks if task.cancel()]
         if late:
             await asyncio.wait(late, timeout=1.0)  # a connection may take a moment to close
-        error = f"no answer when the step's time was up, step_timeout {self._options.step_timeout:g} s"
         ended = (task.done() and not task.cancelled() for task in tasks)
         return [task.result() if end else Answer(None, error) for task, end in zip(tasks, ended, strict=True)]
 
@@ -204,7 +209,8 @@ class Calls:
                 break
             self._pay(reply)
             if not reply.text:
-                return Answer(None, f"the model gave no text (it stopped for {reply.stop!r})")
+                fault = f"the model gave no text (it stopped for {reply.stop!r})"
+                return Answer(None, self._endpoint.mask(fault)[:500])
             try:
                 value = question.read(reply.text)
             except (ValueError, RecursionError) as error:

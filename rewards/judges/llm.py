@@ -74,8 +74,8 @@ class LLMJudge:
 
     @property
     def name(self) -> str:
-        """`llm:` and the model's name."""
-        return f"llm:{self._calls.model}"
+        """`llm:`, the model's name, and ` (apart)` with that prompt, since it judges otherwise."""
+        return f"llm:{self._calls.model}" + (" (apart)" if self._prompt == "apart" else "")
 
     @property
     def stop_reason(self) -> str | None:

@@ -52,7 +52,7 @@ def calls_of(name: ScheduleName, n: int, both_orders: bool = True, share: float 
         return orders * n * (n - 1) // 2
     if name == "adaptive":
         everything = calls_of("all", n, both_orders)
-        return min(everything, max(len(_circle(n)), int(share * everything + 1e-9)))
+        return min(everything, max(len(_first_round(n, both_orders)), int(share * everything + 1e-9)))
     return orders * (len(_circle(n)) if name == "circular" else max(n - 1, 0))
 
 
@@ -61,9 +61,14 @@ def _circle(n: int) -> list[Ordered]:
     return [(at, (at + 1) % n) for at in range(n if n > 2 else n - 1)]
 
 
+def _first_round(n: int, both_orders: bool) -> list[Ordered]:
+    """A circle; between two rollouts it goes there and back, or the first place would favour one of them."""
+    return [(0, 1), (1, 0)] if n == 2 and both_orders else _circle(n)
+
+
 def _adaptive(n: int, both_orders: bool, share: float) -> Rounds:
     budget = calls_of("adaptive", n, both_orders, share)
-    asked = _circle(n)
+    asked = _first_round(n, both_orders)
     games = [Game(i, j, verdict) for (i, j), verdict in zip(asked, (yield asked), strict=True)]
     while len(games) < budget:
         pair = _most_open(n, games, both_orders)

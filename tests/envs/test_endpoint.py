@@ -79,6 +79,8 @@ def test_the_key_is_masked_as_it_is_and_as_code_and_json_write_it(key: str, monk
         ({"base_url": ""}, "must start with http"),
         ({"timeout": 0.0}, "timeout must be above 0"),
         ({"retries": -1}, "retries must be 0 or more"),
+        ({"key_variable": ""}, "name the variable that holds it"),
+        ({"key_variable": "sk-0123"}, "^(?!.*sk-0123).*and not the key$"),
     ],
 )
 def test_what_cannot_be_used_is_named(options: dict[str, object], said: str) -> None:

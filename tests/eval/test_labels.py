@@ -95,6 +95,8 @@ def test_labels_come_back_by_annotator_and_pair(tmp_path: Path) -> None:
 def test_the_majority_decides_and_a_split_is_a_tie() -> None:
     labels = {"a": {"p": 1.0, "q": 1.0, "r": 0.5}, "b": {"p": 0.5, "q": 0.0}, "c": {"p": 0.0 + 1}}
     assert majority(labels) == {"p": 1.0, "q": 0.5, "r": 0.5}
+    two_see_a_tie = {"a": {"p": 1.0, "q": 0.0}, "b": {"p": 0.5, "q": 0.5}, "c": {"p": 0.5}}
+    assert majority(two_see_a_tie) == {"p": 0.5, "q": 0.0}, "one annotator does not outvote two"
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,15 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, capsys: pytest.
     assert [p.name for p in (tmp_path / "ab").iterdir()] == ["thesis.txt"]
 
 
+def test_a_folder_with_another_ablation_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_ablation(tmp_path)
+    other = CellRecord(name="n8-seed1", arm="n8", settings={"n": "n8"}, seed=1)
+    write_lines(cells_file(tmp_path / "ab"), [other.model_dump_json()])
+    status, line = error_of(ablate.main, ["--config", str(path)], capsys)
+    assert status == 2 and "holds another ablation" in line
+    assert cells_file(tmp_path / "ab").read_text() == other.model_dump_json() + "\n"
+
+
 def test_what_is_finished_is_skipped_only_with_the_same_configuration(tmp_path: Path) -> None:
     path = write_ablation(tmp_path)
     plan = load_plan(path)

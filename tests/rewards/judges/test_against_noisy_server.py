@@ -12,7 +12,7 @@ import pytest
 from openai import OpenAI
 
 from demur.envs.trace import Action, ActionKind, Outcome, Trajectory, Turn
-from demur.rewards.alignment import Comparing, alignments, judge_groups, judge_stats
+from demur.rewards.alignment import Comparing, alignment, alignments, judge_groups, judge_stats
 from demur.rewards.judges.cache import Cache
 from demur.rewards.judges.calls import CallOptions, Calls
 from demur.rewards.judges.llm import PROMPTS_HASH, LLMJudge
@@ -121,6 +121,16 @@ def test_the_wait_that_a_server_asks_for_is_kept() -> None:
         start = time.monotonic()
         assert judge.compare(PAIRS[:1]) == [1]
         assert time.monotonic() - start >= 0.8
+
+
+def test_a_server_that_hangs_ends_all_rounds_of_the_adaptive_schedule_in_time() -> None:
+    group = [rollout(at / 6, sample=at) for at in range(6)]
+    with NoisyServer(written, faults=Faults(hanging=1.0), attempts=None) as server:
+        judge = make_judge(server, step_timeout=0.5)
+        started = time.monotonic()
+        values = alignment(group, "pairwise", judge, Comparing(schedule="adaptive", share=1.0))
+        assert time.monotonic() - started < 0.5 + 4
+    assert values == [None] * 6 and len(judge.pop_failures()) == 30
 
 
 def test_a_server_that_hangs_ends_the_step_in_time() -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from demur.rewards.judges.cache import Cache
 from demur.rewards.judges.calls import Answer, CallOptions, Calls, Question
+from demur.rewards.judges.steps import one_step
 
 KEY = "sk-do-not-show-me"
 
@@ -213,6 +214,21 @@ def test_what_is_open_when_the_step_ends_fails_and_the_rest_stands(
     server.hang = lambda _: False
     assert mine.ask_all(asking(8)) == [Answer(8, None)]  # nothing holds a place in the queue
     assert mine.pop_usage().failed == 5
+
+
+def test_calls_of_one_step_share_its_time_and_none_is_sent_when_it_is_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tightened(server, monkeypatch, step_timeout=1.0)
+    server.hang = lambda _: True
+    started = time.monotonic()
+    with one_step():
+        answers = [error_of(mine.ask_all(asking(number))) for number in range(20)]
+    assert time.monotonic() - started < 1 + 5
+    assert all("step_timeout 1 s" in answer for answer in answers)
+    assert mine.pop_usage().failed == 20
+    server.hang = lambda _: False
+    assert mine.ask_all(asking(8)) == [Answer(8, None)]  # outside, each call has the whole time
 
 
 def test_a_retry_waits_as_long_as_the_server_says(server: Server) -> None:

@@ -194,6 +194,11 @@ def test_it_is_a_metered_judge_that_passes_on_what_its_calls_say() -> None:
     assert judge.compare([]) == [] == judge.score([])
 
 
+def test_a_card_of_one_prompt_is_not_one_of_the_other() -> None:
+    apart, _ = scripted(verdict("first"), prompt="apart")
+    assert apart.name == "llm:scripted (apart)"
+
+
 def test_pairs_of_different_requests_are_a_fault_of_the_caller() -> None:
     judge, calls = scripted(verdict("first"))
     other: Trajectory = make_trajectory(query="another")

@@ -52,6 +52,11 @@ def test_the_fixed_schedules() -> None:
     assert only("anchor", True) == [(0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (3, 0)]
 
 
+def test_of_two_rollouts_neither_is_always_read_first() -> None:
+    assert next(schedule("adaptive", 2, True, 0.6)) == [(0, 1), (1, 0)]
+    assert next(schedule("adaptive", 2, False, 0.6)) == [(0, 1)]
+
+
 def test_failed_calls_do_not_keep_the_adaptive_schedule_from_its_end() -> None:
     rounds = schedule("adaptive", 4, True, 0.6)
     calls, pairs = 0, next(rounds, None)
