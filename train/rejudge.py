@@ -63,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def judge_of(folder: RunFolder, overrides: Sequence[str]) -> Judge:
     """The run's judge. Raises ValueError if it cannot be made."""
-    *parsed, _ = parse(ARGUMENTS, ["--config", str(folder.config), *overrides])
+    # a dry run needs no GPU, whatever the run was made on
+    *parsed, _ = parse(ARGUMENTS, ["--config", str(folder.config), *overrides, "--dry_run"])
     return next(one for one in parsed if isinstance(one, JudgeArguments)).make()
 
 

@@ -11,6 +11,7 @@ import pytest
 import demur.train.rollout
 from demur.rewards.judges.oracle import Oracle
 from demur.train import rejudge
+from demur.train.folder import RunFolder
 from demur.train.grpo import main
 from demur.train.judging import JudgeArguments
 from tests.tools.noisy_server import Faults, NoisyServer
@@ -96,6 +97,12 @@ def test_nothing_to_judge_again_and_files_that_are_not_ours(tmp_path: Path, caps
         (tmp_path / "judge" / "failures.jsonl").write_text(text + "\n")
         status, line = error_of(rejudge.main, ["--run", str(tmp_path)], capsys)
         assert status == 2 and said in line
+
+
+def test_a_run_made_on_gpus_is_judged_again_without_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.config.write_text("worlds: [mail]\nbf16: true\n")
+    assert isinstance(rejudge.judge_of(folder, []), Oracle)
 
 
 @pytest.mark.parametrize(
