@@ -10,7 +10,7 @@ from demur.eval.charts import Bar, LineChart, Series, line_chart, stacked_bars
 from demur.eval.compare import AFTER, BEFORE, Difference
 from demur.eval.manifest import Manifest
 from demur.eval.metrics import ALL, METRICS, Metric, Row
-from demur.eval.report_run import RunFiles, StepRecord
+from demur.eval.report_run import JudgedStep, RunFiles, StepRecord
 from demur.eval.table import LABELS, change_text, interval, main_metrics, number
 
 HEADLINES = (
@@ -228,7 +228,7 @@ def _mean_tokens(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     return {part: value / tasks for part, value in zip(TOKEN_PARTS, sums, strict=True)}
 
 
-def _judging(steps: Sequence[StepRecord]) -> list[tuple[str, str]]:
+def _judging(steps: Sequence[JudgedStep]) -> list[tuple[str, str]]:
     """What the judge took and what it failed at; of the oracle, nothing."""
     totals = {
         "Rollouts without a reward": sum(step.judge_failures or 0 for step in steps),

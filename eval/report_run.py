@@ -37,13 +37,18 @@ class StepRecord(BaseModel):
     attack_success: float | None = None
     wrong_guess: float | None = None
     judge_failures: int | None = None
+    tokens_per_second: float | None = None
+    model_share: float | None = None
+    seconds: float | None = None
+
+
+class JudgedStep(StepRecord):
+    """With what only some judges and rewards have."""
+
     judge_calls: int | None = None
     judge_tokens: int | None = None
     judge_cost: float | None = None
     judge_flip_rate: float | None = None
-    tokens_per_second: float | None = None
-    model_share: float | None = None
-    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,7 @@ class RunFiles:
     name: str
     config: dict[str, Any]
     manifest: Manifest
-    steps: list[StepRecord]
+    steps: list[JudgedStep]
     summary: Summary
     trajectories: list[Trajectory]
     intent: IntentEvaluation | None
@@ -97,15 +102,15 @@ def _read_manifest(path: Path) -> Manifest:
         raise ValueError(f"{path} is not a manifest: {error}") from error
 
 
-def _read_steps(path: Path) -> list[StepRecord]:
+def _read_steps(path: Path) -> list[JudgedStep]:
     """A step that was done again after a resume counts once, as it was done last."""
     if not path.is_file():
         return []
-    steps: dict[int, StepRecord] = {}
+    steps: dict[int, JudgedStep] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                record = StepRecord.model_validate_json(line)
+                record = JudgedStep.model_validate_json(line)
             except ValueError as error:
                 raise ValueError(f"{path}:{number} is not a training step: {error}") from error
             steps[record.step] = record
