@@ -24,7 +24,6 @@ from statistics import median
 from typing import Any, TypeVar
 
 from sklearn.metrics import roc_auc_score
-from trl import ModelConfig
 
 from demur.envs.engine import run_batched, run_lockstep
 from demur.envs.episode import Episode
@@ -35,8 +34,9 @@ from demur.envs.intent.scoring.scores import before_changes, harmful_turns, requ
 from demur.envs.policies.local import load_local
 from demur.envs.task import Task
 from demur.envs.trace import Label, Trajectory
-from demur.train.arguments import GRPOArguments, RewardArguments, TaskArguments, parse
+from demur.train.arguments import parse
 from demur.train.checks import ROOT, named
+from demur.train.grpo import ARGUMENTS
 from demur.train.intent import IntentScores
 
 T = TypeVar("T")
@@ -47,8 +47,7 @@ class Quickstart:
     """The quickstart's policy, tasks and sizes."""
 
     def __init__(self) -> None:
-        classes = (TaskArguments, RewardArguments, GRPOArguments, ModelConfig)
-        self.run, self.reward, self.args, model, _ = parse(classes, ["--config", CONFIG])
+        self.run, self.reward, _, self.args, model, _ = parse(ARGUMENTS, ["--config", CONFIG])
         self.policy: Any = load_local(
             named(model.model_name_or_path),
             max_new_tokens=self.run.max_turn_tokens,
