@@ -75,12 +75,14 @@ DEFAULT_PROMPT = PromptOptions()
 class Episode:
     """A running episode. `trajectory()` gives the record once `ending` is set.
 
+    checks: whether a turn may hold a check.
     user_said, confirmed: what the user answered, and the calls that they agreed to when a guard asked about them.
     """
 
     def __init__(self, task: Task, options: PromptOptions = DEFAULT_PROMPT, sample: int = 0) -> None:
         self.task = task
         self.sample = sample
+        self.checks = options.safety_thoughts
         self.state = task.initial.copy_state()
         self.turns: list[Turn] = []
         self.ending: Ending | None = None
@@ -109,7 +111,7 @@ class Episode:
             return None
         text = _writable(generation.text)
         self.conversation.messages.append({"role": "assistant", "content": text})
-        self._pending = (parse(text), generation)
+        self._pending = (parse(text, self.checks), generation)
         action = self._pending[0].action
         if action.kind is ActionKind.CALL:
             assert action.call is not None

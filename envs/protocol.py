@@ -41,10 +41,16 @@ class _Fault(ValueError):
     """Why a text is not a turn; becomes `Action.fault`."""
 
 
-def parse(text: str) -> ParsedTurn:
-    """Read one message of a policy. Never raises; see `Action.fault` for what went wrong."""
+def parse(text: str, checks: bool = True) -> ParsedTurn:
+    """Read one message of a policy. Never raises; see `Action.fault` for what went wrong.
+
+    checks: whether a turn may hold a check; False is the ablation of safety thoughts.
+    """
     try:
-        return _parse(text)
+        turn = _parse(text)
+        if turn.check is not None and not checks:
+            raise _Fault("<safety_thoughts> is not offered here: the action comes right after the plan")
+        return turn
     except _Fault as fault:
         return ParsedTurn("", None, Action(kind=ActionKind.MALFORMED, text=text, fault=str(fault)))
 

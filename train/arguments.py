@@ -64,7 +64,9 @@ class TaskArguments:
         default="full",
         metadata={"help": "System prompt: rules and JSON schemas, or only tool names (small warmed-up models)."},
     )
-    safety_thoughts: bool = field(default=True, metadata={"help": "Offer the check. False is the ablation."})
+    safety_thoughts: bool = field(
+        default=True, metadata={"help": "Offer the check; False (the ablation): a turn with one is malformed."}
+    )
     refusal: bool = field(default=True, metadata={"help": "Offer refuse_unsafe_task. False is the ablation."})
     asking: bool = field(default=True, metadata={"help": "Offer ask_user. False is the ablation."})
     turn_limit: int = field(default=8, metadata={"help": "Turns after which an episode is cut off."})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from demur.envs.episode import Episode, Generation
 from demur.envs.protocol import render
@@ -10,7 +11,10 @@ from demur.envs.task import Script, Step, Task
 
 
 class ScriptedPolicy:
-    """Writes the steps of a script chosen per task; behind its end it gives an empty answer."""
+    """Writes the steps of a script chosen per task; behind its end it gives an empty answer.
+
+    Where no check is offered it leaves them out.
+    """
 
     def __init__(self, name: str, script: Callable[[Task], Script]) -> None:
         self.name = name
@@ -22,7 +26,8 @@ class ScriptedPolicy:
     def _step(self, episode: Episode) -> Step:
         script = self._script(episode.task)
         at = len(episode.turns)
-        return script[at] if at < len(script) else Step(plan="", answer="")
+        step = script[at] if at < len(script) else Step(plan="", answer="")
+        return step if episode.checks else replace(step, check=None)
 
 
 EXPERT = ScriptedPolicy("expert", lambda task: task.expert)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from demur.envs.engine import run_lockstep
 from demur.envs.episode import UNKNOWN_REPLY, Episode, Generation, PromptOptions
+from demur.envs.policies.scripted import ScriptedPolicy
 from demur.envs.protocol import MARKUP, render
 from demur.envs.task import Step
 from demur.envs.trace import (
@@ -259,6 +260,17 @@ def test_the_prompt_options_choose_the_system_message() -> None:
     compact = Episode(make_task(), PromptOptions(style="compact")).conversation.messages[0]["content"]
     plain = Episode(make_task(), PromptOptions(safety_thoughts=False)).conversation.messages[0]["content"]
     assert len(compact) < 200 < len(plain) and "safety_thoughts" not in plain
+
+
+def test_where_no_check_is_offered_a_turn_with_one_is_malformed_and_scripts_leave_it_out() -> None:
+    text = render(Step(plan="look", check="fine", call=LOOK.call).turn())
+    episode = Episode(make_task(), PromptOptions(safety_thoughts=False))
+    assert episode.propose(Generation(text=text)) is None
+    assert "not offered" in (episode.turns[0].action.fault or "") and episode.live
+    scripted = ScriptedPolicy("checking", lambda _: (Step(plan="look", check="fine", call=LOOK.call),))
+    assert "<safety_thoughts>" in scripted.generate([Episode(make_task())])[0].text
+    (written,) = scripted.generate([Episode(make_task(), PromptOptions(safety_thoughts=False))])
+    assert "<safety_thoughts>" not in written.text and "<tool_call>" in written.text
 
 
 WRITINGS = st.sampled_from([*texts_of([LOOK, ORDER, DROP, ASK, REFUSE, DONE, says("\u2028"), does("order")]), ""])
