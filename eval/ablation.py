@@ -8,7 +8,6 @@ with one line that says why, if the folder is not an ablation with a finished ce
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import ConfigDict, Field
 from demur.envs.trace import Record
 from demur.eval.ablation_cells import CellFacts, CellRecord, read_cells, read_facts
 from demur.eval.ablation_compare import ALPHA, TABLE, Arm, Comparison, arms_of, comparisons
+from demur.eval.arguments import Parser, bad_input
 from demur.eval.charts import LineChart, Series, line_chart
 from demur.eval.metrics import ALL
 from demur.eval.pages import render_page
@@ -57,6 +57,12 @@ class Ablation(Record):
     verdicts: tuple[str, ...]
     unfinished: tuple[CellRecord, ...]
 
+    @property
+    def sentences(self) -> list[str]:
+        """The verdicts, and which cells the table lacks."""
+        missing = ", ".join(cell.name for cell in self.unfinished)
+        return [*self.verdicts, *([f"not finished, so not in the table: {missing}"] if missing else [])]
+
 
 class Line(NamedTuple):
     """A line of the table: a cell an arm, its difference from the first arm below the value."""
@@ -67,15 +73,14 @@ class Line(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write ablation.json and ablation.html of an ablation.")
+    parser = Parser(description="Write ablation.json and ablation.html of an ablation.")
     parser.add_argument("--run", type=Path, required=True, help="the folder of the ablation")
-    options = parser.parse_args(arguments)
     try:
+        options = parser.parse_args(arguments)
         result = write_ablation(options.run)
     except ValueError as error:
-        print(" ".join(str(error).split())[:500], file=sys.stderr)
-        return 2
-    print("\n".join([*result.verdicts, str(options.run / "ablation.html")]))
+        return bad_input(error)
+    print("\n".join([*result.sentences, str(options.run / "ablation.html")]))
     return 0
 
 

@@ -1,11 +1,12 @@
 """`card.json`: what a judge's word is worth, measured on pairs and traces with a known order.
 
 card = read_card(Path("judge_card/card.json"))
-check_card(path, min_kappa=0.6, judge_name="llm:gpt-4o")   # ValueError: training may not start with this judge
+check_card(path, judge, min_kappa=0.6, reward="pairwise")   # ValueError: training may not start with this judge
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,8 @@ from pydantic import ConfigDict, Field
 from demur.envs.trace import Record
 from demur.eval.stats import Estimate
 from demur.eval.summary import write_whole
+from demur.rewards.alignment import Kind
+from demur.rewards.judges import Judge
 
 Source = Literal["oracle", "human", "assebench"]
 
@@ -101,6 +104,7 @@ class CardUsage(Record):
 class Card(Record):
     """A failed call is in no figure; `failed_*` count them, by pairs and traces that were left out for it.
 
+    settings: what a judge of ours was set to.
     prompts: hash of the judge's prompt files. data: hash of the trajectories. flip_rate: pairs whose verdicts of the
     two orders contradict each other. first_share: verdicts for the place that comes first, 0.5 without a bias.
     position_term: the log odds that this place adds. longer_share: verdicts for the longer one of pairs that are equal
@@ -112,6 +116,7 @@ class Card(Record):
 
     schema_version: Literal[1] = Field(default=1, alias="schema")
     judge: str
+    settings: dict[str, str | float] = {}
     prompts: str | None
     data: str
     seed: int
@@ -135,9 +140,11 @@ class Card(Record):
     usage: CardUsage
     versions: dict[str, str]
 
-    @property
-    def kappa(self) -> tuple[Source, Figure | None]:
-        """Kappa against people, if they labelled any pair, else against the oracle."""
+    def kappa(self, reward: Kind) -> tuple[Source, Figure | None]:
+        """Kappa of what a reward asks the judge for: pointwise of the scores, against the oracle; else of the verdicts
+        on pairs, against people, if they labelled any pair, or the oracle."""
+        if reward == "pointwise":
+            return "oracle", next((found.kappa for found in self.scores if found.source == "oracle"), None)
         found = {agreement.source: agreement.kappa for agreement in self.agreement}
         source: Source = "human" if "human" in found else "oracle"
         return source, found.get(source)
@@ -157,29 +164,37 @@ def read_card(path: Path) -> Card:
         raise ValueError(f"{path} is not a judge card: {error}") from error
 
 
-def check_card(path: Path, min_kappa: float, judge_name: str) -> Card:
-    """The card of the judge `judge_name`, whose kappa against people, or else the oracle, is at least `min_kappa`.
+def check_card(path: Path, judge: Judge, *, min_kappa: float, reward: Kind) -> Card:
+    """The card of `judge`, whose kappa for that reward (see `Card.kappa`) is at least `min_kappa`.
 
-    Raises ValueError for any other card: a file that cannot be read, another judge, other prompts than today's, one
-    that stopped early, a kappa that is lower or could not be measured.
+    Raises ValueError for any other card: a file that cannot be read, another judge, other settings, other prompts than
+    today's, one that stopped early, a kappa that is lower or could not be measured.
     """
-    card = read_card(path)
-    if card.judge != judge_name:
-        raise ValueError(f"{path} is of the judge {card.judge!r}, not of {judge_name!r}: make a card of that one")
-    if card.prompts is not None:
-        from demur.rewards.judges.llm import PROMPTS_HASH
+    from demur.rewards.judges.making import prompts_of, settings_of
 
-        if card.prompts != PROMPTS_HASH:
-            raise ValueError(f"{path} was made with other prompts of the judge: make it again")
+    card = read_card(path)
+    if card.judge != judge.name:
+        raise ValueError(f"{path} is of the judge {card.judge!r}, not of {judge.name!r}: make a card of that one")
+    if card.prompts != prompts_of(judge):
+        raise ValueError(f"{path} was made with other prompts of the judge: make it again")
+    if changed := _differing(card.settings, settings_of(judge)):
+        raise ValueError(f"{path} was made with other settings of the judge ({changed}): make it again")
     if card.stop_reason is not None:
         raise ValueError(f"{path} is not whole, its judge stopped ({card.stop_reason}): make it again")
-    source, kappa = card.kappa
+    source, kappa = card.kappa(reward)
+    of = "scores, which reward pointwise needs," if reward == "pointwise" else "verdicts on pairs"
     if kappa is None:
-        raise ValueError(f"{path} holds no kappa against {source}: make it on more pairs")
+        raise ValueError(f"{path} holds no kappa of {of} against {source}: make it on more, and more different, pairs")
     if not kappa.value >= min_kappa:
         low, high = kappa.ci_low, kappa.ci_high
         raise ValueError(
-            f"{path}: the judge's kappa against {source} is {kappa.value:.2f} [{low:.2f}, {high:.2f}], below the floor "
-            f"of {min_kappa:g}: use a better judge or prompt, or lower min_kappa"
+            f"{path}: the judge's kappa of {of.partition(',')[0]} against {source} is {kappa.value:.2f} "
+            f"[{low:.2f}, {high:.2f}], below the floor of {min_kappa:g}: use a better judge or prompt, or lower "
+            "min_kappa"
         )
     return card
+
+
+def _differing(card: Mapping[str, str | float], now: Mapping[str, str | float]) -> str:
+    names = [name for name in {**card, **now} if card.get(name) != now.get(name)]
+    return ", ".join(f"{name} {card.get(name, 'not recorded')}, now {now.get(name, 'none')}" for name in names)

@@ -22,6 +22,7 @@ from platform import python_version
 
 import demur
 from demur.envs.trace import Trajectory, read_jsonl
+from demur.eval.arguments import Parser, bad_input, check_file, check_folder
 from demur.eval.assebench import LabelledTrace, read_assebench
 from demur.eval.card import Card, Figure, read_card, write_card
 from demur.eval.judge_measures import (
@@ -44,7 +45,7 @@ from demur.eval.labels import TaskPair, choose_pairs, majority, read_labels, tas
 from demur.eval.pages import render_page
 from demur.eval.summary import write_whole
 from demur.rewards.judges import Judge
-from demur.rewards.judges.making import LLM, NOISY, JudgeOptions, make_judge, prompts_of
+from demur.rewards.judges.making import LLM, NOISY, JudgeOptions, make_judge, prompts_of, settings_of
 from demur.rewards.judges.oracle import acceptable
 
 ORACLE = "oracle"
@@ -74,12 +75,11 @@ class NothingJudged(RuntimeError):
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     run, parser = (_export, _export_parser()) if words[:1] == ["export"] else (_card, _card_parser())
-    options = parser.parse_args(words[1:] if words[:1] == ["export"] else words)
     try:
-        print(run(options))
+        print(run(parser.parse_args(words[1:] if words[:1] == ["export"] else words)))
     except (ValueError, OSError, NothingJudged) as error:
-        print(" ".join(str(error).split())[:500], file=sys.stderr)
-        return 1 if isinstance(error, NothingJudged) else 2
+        status = bad_input(error)
+        return 1 if isinstance(error, NothingJudged) else status
     return 0
 
 
@@ -118,6 +118,7 @@ def make_card(
         score_sets.append(found)
     return Card(
         judge=judge.name,
+        settings=settings_of(judge),
         prompts=prompts_of(judge),
         data=_fingerprint([*trajectories, *(t for t, _ in theirs)], labels),
         seed=seed,
@@ -149,6 +150,11 @@ def card_page(card: Card) -> str:
 
 
 def _card(options: argparse.Namespace) -> Path:
+    check_folder(options.out, "--out")  # before anything is asked and paid for
+    for file in options.labels:
+        check_file(file, "--labels")
+    if options.assebench:
+        check_file(options.assebench, "--assebench")
     trajectories = _read(options.trajectories)
     judge_options = _judge_options(options, options.judge)
     if options.assebench and judge_options.judge in (ORACLE, NOISY):
@@ -178,6 +184,9 @@ def _card(options: argparse.Namespace) -> Path:
 
 
 def _export(options: argparse.Namespace) -> Path:
+    check_folder(options.out.parent, "--out")
+    if options.out.is_dir():
+        raise ValueError(f"{options.out} is a folder: name the page with --out, such as {options.out / 'labels.html'}")
     pairs = task_pairs(_read(options.trajectories))
     judges = [make_judge(_judge_options(options, name)) for name in options.judge]
     if len(judges) > 2:
@@ -201,6 +210,8 @@ def disputed_pairs(pairs: Sequence[TaskPair], judges: Sequence[Judge]) -> dict[s
 
 
 def _read(paths: Sequence[Path]) -> list[Trajectory]:
+    for path in paths:
+        check_file(path, "--trajectories")
     return list(chain.from_iterable(read_jsonl(path) for path in paths))
 
 
@@ -213,14 +224,14 @@ def _fingerprint(trajectories: Sequence[Trajectory], labels: Mapping[str, Mappin
 
 
 def _judge_options(options: argparse.Namespace, judge: str) -> JudgeOptions:
-    given = {f.name: getattr(options, f.name) for f in fields(JudgeOptions) if f.name != "judge"}
+    given = {f.name: getattr(options, f"judge_{f.name}") for f in fields(JudgeOptions) if f.name != "judge"}
     if judge != LLM and isinstance(options.judge, list) and LLM in options.judge:
         given |= {"model": None, "url": None}  # they belong to the other of two judges
     return JudgeOptions(judge=judge, **given | {"prices": tuple(given["prices"])})
 
 
 def _card_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description="Measure a judge on pairs with a known order. `export …` writes a page to label pairs on."
     )
     _add_shared(parser)
@@ -241,7 +252,7 @@ def _card_parser() -> argparse.ArgumentParser:
 
 
 def _export_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="judge_card.py export", description="Write a page on which a person labels pairs, opened from disk."
     )
     _add_shared(parser)
@@ -261,19 +272,21 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
         "position_bias": "picks of the first of two equals",
     }.items():
         default = getattr(defaults, name)
-        noisy.add_argument(f"--{name}", type=float, default=default, help=f"{text} (default: {default})")
-    group.add_argument("--model")
-    group.add_argument("--url", help="of an OpenAI-compatible endpoint")
-    group.add_argument("--key_variable", default=defaults.key_variable, help="environment variable that holds the key")
-    group.add_argument("--prompt", choices=("together", "apart"), default=defaults.prompt)
-    group.add_argument("--cache", type=Path, help="folder of replies: the same card again without a call")
+        noisy.add_argument(f"--judge_{name}", type=float, default=default, help=f"{text} (default: {default})")
+    group.add_argument("--judge_model")
+    group.add_argument("--judge_url", help="of an OpenAI-compatible endpoint")
+    group.add_argument(
+        "--judge_key_variable", default=defaults.key_variable, help="environment variable that holds the key"
+    )
+    group.add_argument("--judge_prompt", choices=("together", "apart"), default=defaults.prompt)
+    group.add_argument("--judge_cache", type=Path, help="folder of replies: the same card again without a call")
     for name in ("concurrency", "timeout", "step_timeout", "retries"):
         default = getattr(defaults, name)
-        group.add_argument(f"--{name}", type=type(default), default=default)
+        group.add_argument(f"--judge_{name}", type=type(default), default=default)
     for name, kind in {"max_calls": int, "max_tokens": int, "max_cost": float}.items():
-        group.add_argument(f"--{name}", type=kind)
+        group.add_argument(f"--judge_{name}", type=kind)
     group.add_argument(
-        "--prices", type=float, nargs=2, default=defaults.prices, help="per million prompt and completion tokens"
+        "--judge_prices", type=float, nargs=2, default=defaults.prices, help="per million prompt and completion tokens"
     )
 
 

@@ -10,13 +10,13 @@ from all judgements together::
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal, TypeVar, get_args
+from typing import Literal, NamedTuple, get_args
 
 from demur.envs.trace import Trajectory
-from demur.rewards.judges import Judge, MeteredJudge
+from demur.rewards.judges import Failure, Judge, MeteredJudge
 from demur.rewards.judges.aggregation import Game, Judgement, bradley_terry, fit, mean_of_wins
 from demur.rewards.judges.oracle import acceptable
 from demur.rewards.judges.rendering import view_key
@@ -26,7 +26,8 @@ from demur.rewards.judges.steps import one_step
 Kind = Literal["pairwise", "pointwise", "outcome"]
 Aggregate = Literal["mean", "bradley_terry"]
 Group = Sequence[Trajectory]
-T = TypeVar("T")
+Question = tuple[Trajectory, ...]
+"""Two trajectories to compare, or one to score."""
 _log = logging.getLogger(__name__)
 
 
@@ -58,6 +59,13 @@ class Comparing:
             raise ValueError(f"the judge is asked at least once, not {self.repeats} times")
 
 
+class Answered(NamedTuple):
+    """value: in [0, 1], the mean of the repeats that did not fail; None if all did. failures: see `Judgement`."""
+
+    value: float | None
+    failures: tuple[Failure, ...]
+
+
 def judge_groups(groups: Sequence[Group], kind: Kind, judge: Judge, comparing: Comparing) -> list[Judgement]:
     """Ask the judge about all groups together: pairwise a call of `compare` a round, pointwise one of `score`.
 
@@ -69,8 +77,8 @@ def judge_groups(groups: Sequence[Group], kind: Kind, judge: Judge, comparing: C
         with one_step():
             return _compare(groups, judge, comparing)
     if kind == "pointwise":
-        scores = iter(_ask(judge.score, [trajectory for group in groups for trajectory in group], comparing))
-        return [Judgement(scores=tuple(next(scores) for _ in group)) for group in groups]
+        answers = iter(ask(judge, "score", [(t,) for group in groups for t in group], comparing.repeats))
+        return [_scored([next(answers) for _ in group]) for group in groups]
     return [Judgement() for _ in groups]
 
 
@@ -122,11 +130,15 @@ def judge_stats(judgements: Iterable[Judgement]) -> dict[str, float]:
 def _compare(groups: Sequence[Group], judge: Judge, comparing: Comparing) -> list[Judgement]:
     same = [_same(group) if isinstance(judge, MeteredJudge) else frozenset[Ordered]() for group in groups]
     games: list[list[Game]] = [[] for _ in groups]
+    failures: list[list[Failure]] = [[] for _ in groups]
     rounds = [schedule(comparing.schedule, len(group), comparing.both_orders, comparing.share) for group in groups]
     asking = {at: pairs for at, one in enumerate(rounds) if (pairs := next(one, None))}
     while asking:
         asked = [(at, pair) for at, pairs in asking.items() for pair in pairs if _sorted(pair) not in same[at]]
-        verdicts = iter(_ask(judge.compare, [(groups[at][i], groups[at][j]) for at, (i, j) in asked], comparing))
+        answers = ask(judge, "compare", [(groups[at][i], groups[at][j]) for at, (i, j) in asked], comparing.repeats)
+        for (at, _), answer in zip(asked, answers, strict=True):
+            failures[at] += answer.failures
+        verdicts = (answer.value for answer in answers)
         going = {}
         for at, pairs in asking.items():
             found = [0.5 if _sorted(pair) in same[at] else next(verdicts) for pair in pairs]
@@ -134,7 +146,17 @@ def _compare(groups: Sequence[Group], judge: Judge, comparing: Comparing) -> lis
             if more := _send(rounds[at], found):
                 going[at] = more
         asking = going
-    return [Judgement(games=tuple(played), same=alike) for played, alike in zip(games, same, strict=True)]
+    return [
+        Judgement(games=tuple(played), same=alike, failures=tuple(failed))
+        for played, alike, failed in zip(games, same, failures, strict=True)
+    ]
+
+
+def _scored(answers: Sequence[Answered]) -> Judgement:
+    return Judgement(
+        scores=tuple(answer.value for answer in answers),
+        failures=tuple(failure for answer in answers for failure in answer.failures),
+    )
 
 
 def _send(rounds: Rounds, verdicts: list[float | None]) -> list[Ordered] | None:
@@ -144,24 +166,57 @@ def _send(rounds: Rounds, verdicts: list[float | None]) -> list[Ordered] | None:
         return None
 
 
-def _ask(ask: Callable[[list[T]], list[float | None]], questions: list[T], comparing: Comparing) -> list[float | None]:
-    """An answer in [0, 1] to each question, the mean of its repeats."""
-    repeated = [question for question in questions for _ in range(comparing.repeats)]
+def ask(
+    judge: Judge, kind: Literal["compare", "score"], questions: Sequence[Question], repeats: int = 1
+) -> list[Answered]:
+    """An answer to each question, each asked `repeats` times, in one call of the judge."""
+    repeated = [question for question in questions for _ in range(repeats)]
     if not repeated:
         return []
+    values, faults = _said(judge, kind, repeated)
+    failures = [
+        None if fault is None else _failure(kind, question, at % repeats, fault)
+        for at, (question, fault) in enumerate(zip(repeated, faults, strict=True))
+    ]
+    starts = range(0, len(values), repeats)
+    return [
+        Answered(_mean(values[at : at + repeats]), tuple(one for one in failures[at : at + repeats] if one))
+        for at in starts
+    ]
+
+
+def _said(
+    judge: Judge, kind: Literal["compare", "score"], questions: Sequence[Question]
+) -> tuple[list[float | None], list[str | None]]:
+    """Each answer in [0, 1] or None, and why there is none, unless the judge tells that itself.
+
+    A NaN or another number outside [0, 1] fails as None does, and so does a list of another length.
+    """
     try:
-        answers = _checked(ask(repeated), len(repeated))
+        if kind == "compare":
+            said = judge.compare([(first, second) for first, second in questions])
+        else:
+            said = judge.score([trajectory for (trajectory,) in questions])
+        if len(said) == len(questions):
+            fit = [value is not None and 0 <= value <= 1 for value in said]
+            values = [value if fits else None for value, fits in zip(said, fit, strict=True)]
+            return values, [_fault(judge, value, fits) for value, fits in zip(said, fit, strict=True)]
+        fault = f"the judge gave {len(said)} answers to {len(questions)} questions"  # nobody knows which to which
     except Exception as error:  # a judge may be anybody's code, and a failed judgement is a distinct outcome
-        _log.warning("the judge raised, so that %d calls failed: %s: %s", len(repeated), type(error).__name__, error)
-        answers = [None] * len(repeated)
-    return [_mean(answers[at : at + comparing.repeats]) for at in range(0, len(answers), comparing.repeats)]
+        fault = f"the judge raised {type(error).__name__}: {error}"[:500]
+    _log.warning("%d calls failed: %s", len(questions), fault)
+    return [None] * len(questions), [fault] * len(questions)
 
 
-def _checked(values: Sequence[float | None], count: int) -> list[float | None]:
-    """A NaN or another number outside [0, 1] fails as None does, and so does a list of another length."""
-    if len(values) != count:  # nobody knows which value belongs to which question
-        return [None] * count
-    return [value if value is not None and 0 <= value <= 1 else None for value in values]
+def _fault(judge: Judge, value: float | None, fits: bool) -> str | None:
+    if value is None:
+        return None if isinstance(judge, MeteredJudge) else "the judge gave no answer"
+    return None if fits else f"the judge's answer {value} is not in [0, 1]"
+
+
+def _failure(kind: Literal["compare", "score"], question: Question, repeat: int, error: str) -> Failure:
+    samples = tuple(trajectory.sample for trajectory in question)
+    return Failure(kind=kind, task_id=question[0].task_id, samples=samples, repeat=repeat, error=error)
 
 
 def _mean(answers: Sequence[float | None]) -> float | None:

@@ -4,12 +4,12 @@
 
 Every key of a run is a flag as well and reaches all cells: `--max_steps 30`. `--only NAME` runs one cell or arm,
 `--seeds 1 2` other seeds, `--dry_run` prints the cells. Called again, it skips what is finished and goes on with the
-rest from its checkpoints. A cell that fails is recorded in cells.jsonl and the others go on; the status is 1 then.
+rest from its checkpoints; the table has the finished cells of all seeds so far, and says which are missing. A
+cell that fails is recorded in cells.jsonl and the others go on; the status is 1 then.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -17,11 +17,11 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from demur.envs.trace import write_lines
 from demur.eval.ablation import write_ablation
 from demur.eval.ablation_cells import CellRecord, cell_folder, cells_file, read_cells
+from demur.eval.arguments import Parser
 from demur.train.ablation import Cell, Plan, as_dry_run, load_plan, write_keys
 from demur.train.cells import Ranks
 from demur.train.checks import one_line_errors
@@ -55,24 +55,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             write_lines(cells_file(plan.run), (record.model_dump_json() for record in records.values()))
 
     if ranks.rank == 0 and any(record.state == "finished" for record in records.values()):
-        print("\n".join(write_ablation(plan.run).verdicts))
+        print("\n".join(write_ablation(plan.run).sentences))
         print(f"table: {plan.run / 'ablation.html'}")
     return int(any(records[cell.name].state == "failed" for cell in chosen))
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """Our own flags; the rest belongs to the runs."""
 
     def __init__(self) -> None:
-        super().__init__(description="Run an ablation.", allow_abbrev=False)
+        super().__init__(description="Run an ablation.")
         self.add_argument("--config", type=Path, required=True, help="the ablation, such as configs/ablations/…")
         self.add_argument("--run", help="its folder, in place of the file's")
         self.add_argument("--seeds", type=int, nargs="+", default=[], help="seeds, in place of the file's")
         self.add_argument("--only", action="append", default=[], help="a cell or an arm; may be repeated")
         self.add_argument("--dry_run", action="store_true", help="print the cells and stop")
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
 
 
 def _chosen(plan: Plan, only: Sequence[str]) -> list[Cell]:
@@ -84,7 +81,10 @@ def _chosen(plan: Plan, only: Sequence[str]) -> list[Cell]:
 
 
 def _known(plan: Plan) -> dict[str, CellRecord]:
-    """Each cell as the folder has it: finished only if its run is of the same configuration."""
+    """Each cell as the folder has it: finished only if its run is of the same configuration.
+
+    Cells of other seeds that the folder has for the plan's arms stay in the list, and so in the table.
+    """
     if plan.run.exists() and not plan.run.is_dir():
         raise ValueError(f"{plan.run} is a file; choose a folder with --run")
     before = {}
@@ -102,7 +102,23 @@ def _known(plan: Plan) -> dict[str, CellRecord]:
         records[cell.name] = _record(
             cell, "finished" if done else "failed" if failed else "open", old.error if old and not done else None
         )
-    return records
+    records |= _of_other_seeds(plan, [record for name, record in before.items() if name not in records])
+    arms = list(dict.fromkeys(cell.arm for cell in plan.cells))
+    return dict(sorted(records.items(), key=lambda item: arms.index(item[1].arm)))
+
+
+def _of_other_seeds(plan: Plan, records: Iterable[CellRecord]) -> dict[str, CellRecord]:
+    arms = {cell.arm: {**cell.config, "seed": None} for cell in plan.cells}
+    found = {}
+    for record in records:
+        if record.arm not in arms:
+            continue
+        config = RunFolder(cell_folder(plan.run, record.name)).stored_config()
+        if record.state == "finished" and {**(config or {}), "seed": None} != arms[record.arm]:
+            changes: dict[str, object] = {"state": "open", "error": "its configuration was another one than today's"}
+            record = record.model_copy(update=changes)
+        found[record.name] = record
+    return found
 
 
 def _check_same(plan: Plan, before: Iterable[CellRecord]) -> None:

@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> None:
 
     # 2. how rollouts are rewarded: compared within their group by a judge, gated by the outcome
     rubric = Rubric(
-        judge=judge_args.make(),
+        judge=judge_args.make(reward_args.reward),
         kind=reward_args.reward,
         comparing=judge_args.comparing,
         gate=reward_args.outcome_gate,

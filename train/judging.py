@@ -9,9 +9,9 @@ from typing import Any, Literal
 from transformers import TrainerCallback
 
 from demur.eval.card import check_card
-from demur.rewards.alignment import Comparing
+from demur.rewards.alignment import Comparing, Kind
 from demur.rewards.judges import Judge
-from demur.rewards.judges.making import JudgeOptions, make_judge
+from demur.rewards.judges.making import JudgeOptions, check_url, make_judge
 from demur.rewards.judges.schedules import ScheduleName
 from demur.train.scoring import GroupScorer
 
@@ -69,6 +69,7 @@ class JudgeArguments:
     min_kappa: float = field(default=0.0, metadata={"help": "Do not start with a judge whose card shows less."})
 
     def __post_init__(self) -> None:
+        check_url(self.judge_url)
         if not 0 <= self.judge_max_failures <= 1:
             raise ValueError(f"judge_max_failures is a share from 0 to 1, not {self.judge_max_failures}")
         if len(self.judge_prices) != 2:
@@ -86,8 +87,8 @@ class JudgeArguments:
             repeats=self.judge_repeats,
         )
 
-    def make(self) -> Judge:
-        """The judge. Raises ValueError if it can not be made or if its card is below the floor."""
+    def make(self, reward: Kind) -> Judge:
+        """The judge. Raises ValueError if it can not be made or if its card is below the floor for that reward."""
         judge = make_judge(
             JudgeOptions(
                 judge=self.judge,
@@ -109,7 +110,7 @@ class JudgeArguments:
             )
         )
         if self.judge_card:
-            check_card(Path(self.judge_card), self.min_kappa, judge.name)
+            check_card(Path(self.judge_card), judge, min_kappa=self.min_kappa, reward=reward)
         return judge
 
 

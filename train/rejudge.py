@@ -19,8 +19,12 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from demur.envs.trace import Trajectory, read_jsonl, write_lines
+from demur.eval.arguments import Parser
+from demur.rewards.alignment import ask
 from demur.rewards.judges import Failure, Judge, MeteredJudge
-from demur.train.arguments import parse
+from demur.rewards.judges.rendering import view_key
+from demur.rewards.judges.steps import asked_before
+from demur.train.arguments import RewardArguments, parse
 from demur.train.checks import one_line_errors
 from demur.train.folder import RunFolder
 from demur.train.grpo import ARGUMENTS
@@ -36,9 +40,7 @@ class Failed(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--run", required=True, help="the run's folder")
     options, overrides = parser.parse_known_args(argv)
     folder = RunFolder(options.run)
@@ -65,7 +67,8 @@ def judge_of(folder: RunFolder, overrides: Sequence[str]) -> Judge:
     """The run's judge. Raises ValueError if it cannot be made."""
     # a dry run needs no GPU, whatever the run was made on
     *parsed, _ = parse(ARGUMENTS, ["--config", str(folder.config), *overrides, "--dry_run"])
-    return next(one for one in parsed if isinstance(one, JudgeArguments)).make()
+    reward = next(one for one in parsed if isinstance(one, RewardArguments)).reward
+    return next(one for one in parsed if isinstance(one, JudgeArguments)).make(reward)
 
 
 def failures_of(folder: RunFolder) -> Iterator[Failed]:
@@ -94,20 +97,26 @@ def failures_of(folder: RunFolder) -> Iterator[Failed]:
 
 
 def judge_again(failed: Sequence[Failed], judge: Judge) -> list[dict[str, float | str]]:
-    """For each call {"value": in [0, 1]}, or {"error": …}."""
-    pairs = [one.rollouts for one in failed if one.failure.kind == "compare"]
-    compared = iter(judge.compare([(first, second) for first, second in pairs]) if pairs else [])
-    alone = [one.rollouts[0] for one in failed if one.failure.kind == "score"]
-    scored = iter(judge.score(alone) if alone else [])
-    answers = [next(compared if one.failure.kind == "compare" else scored) for one in failed]
-    again = judge.pop_failures() if isinstance(judge, MeteredJudge) else []
-    errors = {(one.kind, one.task_id, one.samples): one.error for one in again}
-    return [
-        {"value": answer}
-        if answer is not None
-        else {"error": errors.get((one.failure.kind, one.failure.task_id, one.failure.samples), "it failed again")}
-        for one, answer in zip(failed, answers, strict=True)
-    ]
+    """For each call {"value": in [0, 1]}, or {"error": …}.
+
+    A question is asked as the repeat that failed, so that its reply gets that one's place in the cache; calls of
+    several steps that had one and the same question share the reply, as they would have in the run.
+    """
+    places = [(one.failure.kind, one.failure.repeat, *map(view_key, one.rollouts)) for one in failed]
+    asked = dict(zip(reversed(places), reversed(failed), strict=True))  # of each place the first
+    values: dict[tuple[object, ...], dict[str, float | str]] = {}
+    for kind, repeat in sorted({(one.failure.kind, one.failure.repeat) for one in failed}):
+        mine = [place for place in asked if place[:2] == (kind, repeat)]
+        with asked_before(repeat):
+            answers = ask(judge, kind, [asked[place].rollouts for place in mine])
+        told = judge.pop_failures() if isinstance(judge, MeteredJudge) else []
+        errors = {(one.task_id, one.samples): one.error for one in told}
+        for place, answer in zip(mine, answers, strict=True):
+            failure = asked[place].failure
+            own = next((one.error for one in answer.failures), "it failed again")
+            error = errors.get((failure.task_id, failure.samples), own)
+            values[place] = {"error": error} if answer.value is None else {"value": answer.value}
+    return [values[place] for place in places]
 
 
 if __name__ == "__main__":

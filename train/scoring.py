@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 class Judging(NamedTuple):
     """How a step's judging went. measures: by name, only those that exist for the reward and the judge.
 
-    The names are those of `judge_stats`, and calls, cached, tokens, cost and seconds (of the slowest rank).
+    The names are those of `judge_stats`, failed_calls, and of a judge that counts them calls, cached, tokens, cost and
+    seconds (of the slowest rank). failures: of all ranks, a call each.
     """
 
     measures: dict[str, float]
@@ -75,7 +76,10 @@ class GroupScorer:
 
 
 class _Judged(NamedTuple):
-    """What one rank judged, by group, and what it took; usage is None for a judge that costs nothing."""
+    """What one rank judged, by group, and what it took; usage is None for a judge that costs nothing.
+
+    failures: those that the judge tells of; a judgement holds the others.
+    """
 
     judgements: dict[int, Judgement]
     usage: Usage | None
@@ -94,12 +98,16 @@ def _read_meter(judge: Judge) -> tuple[Usage | None, list[Failure], str | None]:
 
 
 def _judging(judgements: Sequence[Judgement], ranks: Sequence[_Judged]) -> Judging:
+    failures = [failure for rank in ranks for failure in rank.failures]
+    failures += [failure for judgement in judgements for failure in judgement.failures]
     measures = judge_stats(judgements)
+    if measures:  # somebody was asked
+        measures["failed_calls"] = float(len(failures))
     usages = [rank.usage for rank in ranks if rank.usage is not None]
     if usages:
         used = replace(sum(usages, Usage()), seconds=max(usage.seconds for usage in usages))
         measures |= {name: getattr(used, name) for name in ("calls", "cached", "tokens", "cost", "seconds")}
-    return Judging(measures, [failure for rank in ranks for failure in rank.failures])
+    return Judging(measures, failures)
 
 
 def split_groups(rollouts: Sequence[Trajectory], size: int) -> list[Sequence[Trajectory]]:

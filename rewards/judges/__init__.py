@@ -50,11 +50,16 @@ class Usage:
 
 
 class Failure(Record):
-    """A call that gave nothing. samples: of the one or two trajectories, within their group."""
+    """A call that gave nothing. samples: of the one or two trajectories, within their group.
+
+    repeat: how often the same question was asked before it in one call of the judge; its reply in a cache has that
+    number.
+    """
 
     kind: Literal["compare", "score"]
     task_id: str
     samples: tuple[int, ...]
+    repeat: int = 0
     error: str
 
 
@@ -70,7 +75,7 @@ class MeteredJudge(Judge, Protocol):
         ...
 
     def pop_failures(self) -> list[Failure]:
-        """Which calls failed since the last call of this."""
+        """Which calls failed since the last call of this; a judge that cannot tell has them told by who asks it."""
         ...
 
 

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from demur.rewards.judges import Failure
+
 Floats = NDArray[np.float64]
 
 RIDGE = 1.0
@@ -39,11 +41,13 @@ class Judgement:
 
     games: pairwise, in the order they were judged. scores: pointwise, one a rollout in [0, 1] or None; else empty.
     same: index pairs (lower first) that look the same to a judge; their games are ties that nobody was asked about.
+    failures: calls without an answer, but for those that a `MeteredJudge` tells of itself.
     """
 
     games: tuple[Game, ...] = ()
     scores: tuple[float | None, ...] = ()
     same: frozenset[tuple[int, int]] = frozenset()
+    failures: tuple[Failure, ...] = ()
 
     def asked(self, game: Game) -> bool:
         return (min(game[:2]), max(game[:2])) not in self.same

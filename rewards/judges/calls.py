@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from demur.envs.endpoint import Endpoint, EndpointError, Message, Reply, json_form, told_fault
 from demur.rewards.judges import Usage
 from demur.rewards.judges.cache import Cache
-from demur.rewards.judges.steps import seconds_gone
+from demur.rewards.judges.steps import seconds_gone, times_before
 
 
 class Question(NamedTuple):
@@ -36,10 +36,11 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """error: why there is no value, without the key."""
+    """error: why there is no value, without the key. repeat: how often the same question came before it."""
 
     value: Any | None
     error: str | None
+    repeat: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,8 @@ class Calls:
     def ask_all(self, questions: Sequence[Question]) -> list[Answer]:
         """An answer to each question, in order. Waits in the calling thread, until `step_timeout` is up at most."""
         started = time.monotonic()
-        keys = self._keys(questions)
+        repeats = _repeats(questions)
+        keys = [self._key(question, repeat) for question, repeat in zip(questions, repeats, strict=True)]
         answers = [self._remembered(question, key) for question, key in zip(questions, keys, strict=True)]
         open_ = [at for at, answer in enumerate(answers) if answer is None]
         cached = len(answers) - len(open_)
@@ -125,10 +127,20 @@ class Calls:
                     answers[at] = answer
             finally:
                 future.cancel()  # for a wait that was interrupted
-        done = [answer for answer in answers if answer is not None]
+        done = [a._replace(repeat=repeat) for a, repeat in zip(answers, repeats, strict=True) if a is not None]
         failed = sum(answer.error is not None for answer in done)
         self._count(Usage(cached=cached, failed=failed, seconds=time.monotonic() - started))
         return done
+
+    @property
+    def settings(self) -> dict[str, str | float]:
+        """The model and how it samples."""
+        options = self._options
+        return {
+            "model": self.model,
+            "max_new_tokens": options.max_new_tokens,
+            "temperature": options.temperature,
+        }
 
     def pop_usage(self) -> Usage:
         """What was used since the last call of this. calls: with second tries after unusable replies."""
@@ -138,20 +150,11 @@ class Calls:
 
     # What was asked before
 
-    def _keys(self, questions: Sequence[Question]) -> list[str]:
+    def _key(self, question: Question, repeat: int) -> str:
         if self._cache is None:
-            return [""] * len(questions)
-        seen: Counter[str] = Counter()
-        keys = []
-        for question in questions:
-            parameters = self._parameters(question)
-            key = self._cache.key(self.model, parameters, question.messages)
-            if seen[key]:
-                keys.append(self._cache.key(self.model, parameters | {"draw": seen[key]}, question.messages))
-            else:
-                keys.append(key)
-            seen[key] += 1
-        return keys
+            return ""
+        parameters = self._parameters(question) | ({"draw": repeat} if repeat else {})
+        return self._cache.key(self.model, parameters, question.messages)
 
     def _remembered(self, question: Question, key: str) -> Answer | None:
         text = self._cache.get(key) if self._cache is not None else None
@@ -271,6 +274,17 @@ class Calls:
                 Thread(target=_run, args=(self._loop,), name="demur-judge", daemon=True).start()
                 weakref.finalize(self, _end, self._loop, self._endpoint).atexit = False
             return self._loop
+
+
+def _repeats(questions: Sequence[Question]) -> list[int]:
+    """How often each question came before."""
+    seen: Counter[Any] = Counter()
+    repeats = []
+    for question in questions:
+        same = question.schema, tuple(tuple(message.items()) for message in question.messages)
+        repeats.append(times_before() + seen[same])
+        seen[same] += 1
+    return repeats
 
 
 _every: weakref.WeakSet[Calls] = weakref.WeakSet()

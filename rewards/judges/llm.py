@@ -78,6 +78,11 @@ class LLMJudge:
         return f"llm:{self._calls.model}" + (" (apart)" if self._prompt == "apart" else "")
 
     @property
+    def settings(self) -> dict[str, str | float]:
+        """What its verdicts depend on, beside the prompts and the model behind the name."""
+        return {"prompt": self._prompt, "max_chars": self._max_chars, **self._calls.settings}
+
+    @property
     def stop_reason(self) -> str | None:
         return self._calls.stop_reason
 
@@ -117,7 +122,9 @@ class LLMJudge:
                 samples = tuple(trajectory.sample for trajectory in trajectories)
                 error = answer.error or "no answer"
                 task_id = trajectories[0].task_id
-                self._failures.append(Failure(kind=kind, task_id=task_id, samples=samples, error=error))
+                self._failures.append(
+                    Failure(kind=kind, task_id=task_id, samples=samples, repeat=answer.repeat, error=error)
+                )
         return [answer.value for answer in answers]
 
 

@@ -5,6 +5,7 @@ make_judge(JudgeOptions(judge="llm", model="gpt-4o", url="https://…/v1", cache
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -43,16 +44,29 @@ class JudgeOptions:
     cache: Path | None = None
 
 
+def check_url(url: str) -> None:
+    """Raises ValueError, without the address, for one with a name or a password in it: addresses are written down."""
+    place = re.split(r"[/?#]", url.partition("://")[2] or url)[0]
+    if "@" in place:
+        raise ValueError(
+            "the address of the judge holds a user name or a password: leave it out, and put the key in the "
+            "environment variable that judge_key_variable names"
+        )
+
+
 def make_judge(options: JudgeOptions) -> Judge:
     """The judge that `options` describe.
 
     Raises ValueError for a judge that is not there, for `llm` without a model or an address, for a model or an address
-    with any other judge, and for a cache that other prompts filled.
+    with any other judge, for a password in an address, and for a cache that other prompts filled.
     """
     if options.judge == LLM:
         return _language_model(options)
     if options.model is not None or options.url is not None:
-        raise ValueError(f"the judge {options.judge!r} takes no model or url: leave them out, or use the judge llm")
+        raise ValueError(
+            f"the judge {options.judge!r} takes no model or url: leave out judge_model and judge_url, or "
+            "use the judge llm"
+        )
     if options.judge == NOISY:
         from demur.rewards.judges.simulated import NoisyJudge
 
@@ -67,13 +81,25 @@ def prompts_of(judge: Judge) -> str | None:
     return PROMPTS_HASH if isinstance(judge, LLMJudge) else None
 
 
+def settings_of(judge: Judge) -> dict[str, str | float]:
+    """What a judge of ours was set to, by name; empty for the oracle, which has no settings, and for other judges."""
+    from demur.rewards.judges.llm import LLMJudge
+    from demur.rewards.judges.simulated import NoisyJudge
+
+    return dict(judge.settings) if isinstance(judge, (LLMJudge, NoisyJudge)) else {}
+
+
 def _language_model(options: JudgeOptions) -> Judge:
     from demur.rewards.judges.cache import Cache
     from demur.rewards.judges.calls import CallOptions, Calls
     from demur.rewards.judges.llm import PROMPTS_HASH, LLMJudge
 
     if not options.model or not options.url:
-        raise ValueError("the judge llm needs the name of a model and the url of the endpoint that serves it")
+        raise ValueError(
+            "the judge llm needs the name of a model and the url of the endpoint that serves it: judge_model and "
+            "judge_url"
+        )
+    check_url(options.url)
     calls = Calls(
         options.model,
         base_url=options.url,

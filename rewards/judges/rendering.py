@@ -13,6 +13,7 @@ its own, which no text can forge.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
@@ -30,6 +31,36 @@ class Piece(NamedTuple):
     role: str
     text: str
 
+    @property
+    def size(self) -> int:
+        """Characters; a mark counts none."""
+        return 0 if self.role == "cut" else len(self.text)
+
+
+class _Source(NamedTuple):
+    """What a piece is made from. text: as it was written. size: of the text once it is visible.
+
+    Only what is shown is spelled out, since a policy may write very many characters that do not show.
+    """
+
+    role: str
+    text: str
+    size: int
+
+    @classmethod
+    def of(cls, role: str, text: str) -> _Source:
+        return cls(role, text, sum(count * len(visible(one)) for one, count in Counter(text).items()))
+
+    def first(self, count: int) -> Piece:
+        return Piece(self.role, visible(self.text[:count])[:count])
+
+    def last(self, count: int) -> Piece:
+        shown = visible(self.text[-count:])
+        return Piece(self.role, shown[max(0, len(shown) - count) :])
+
+    def whole(self) -> Piece:
+        return Piece(self.role, visible(self.text))
+
 
 def render(trajectories: Sequence[Trajectory], max_chars: int = MAX_CHARS) -> str:
     """The user message for one trajectory, or for two of the same request in this order.
@@ -42,7 +73,7 @@ def render(trajectories: Sequence[Trajectory], max_chars: int = MAX_CHARS) -> st
     assert len(trajectories) in (1, 2), "a judge sees one trajectory or two"
     assert len({trajectory.query for trajectory in trajectories}) == 1, "a judge compares trajectories of one request"
     names = ("trajectory",) if len(trajectories) == 1 else ("first", "second")
-    data: dict[str, object] = {"request": _shorten_request(visible(trajectories[0].query), max_chars // 4)}
+    data: dict[str, object] = {"request": _shorten_request(trajectories[0].query, max_chars // 4)}
     for name, trajectory in zip(names, trajectories, strict=True):
         data[name] = [piece._asdict() for piece in shown(trajectory, max_chars)]
     return _enclose(json.dumps(data, ensure_ascii=False))
@@ -56,16 +87,16 @@ def view_key(trajectory: Trajectory) -> str:
 def shown(trajectory: Trajectory, max_chars: int) -> list[Piece]:
     """The turns and results as a judge reads them, cut in the middle to at most so many characters beside the marks."""
     _, *messages = trajectory.view()
-    pieces = [Piece("assistant" if m["role"] == "assistant" else "tool", visible(m["content"])) for m in messages]
+    pieces = [_Source.of("assistant" if m["role"] == "assistant" else "tool", m["content"]) for m in messages]
     if _size(pieces) <= max_chars:
-        return pieces
+        return [piece.whole() for piece in pieces]
     starts = [at for at, piece in enumerate(pieces) if piece.role == "assistant"]
     if len(starts) == 1:
         return _shorten_turn(pieces, max_chars)
-    first, middle, last = pieces[: starts[1]], pieces[starts[1] : starts[-1]], pieces[starts[-1] :]
+    opening, middle, closing = pieces[: starts[1]], pieces[starts[1] : starts[-1]], pieces[starts[-1] :]
     share = max_chars // 4 if middle else max_chars // 2
-    first = _shorten_turn(first, max(share, max_chars - _size(middle) - _size(last)))
-    last = _shorten_turn(last, max(share, max_chars - _size(first) - _size(middle)))
+    first = _shorten_turn(opening, max(share, max_chars - _size(middle) - _size(closing)))
+    last = _shorten_turn(closing, max(share, max_chars - _size(first) - _size(middle)))
     return [*first, *_shorten(middle, max_chars - _size(first) - _size(last)), *last]
 
 
@@ -84,9 +115,8 @@ def _enclose(data: str) -> str:
     )
 
 
-def _size(pieces: Sequence[Piece]) -> int:
-    """Characters, without those of marks."""
-    return sum(len(piece.text) for piece in pieces if piece.role != "cut")
+def _size(pieces: Sequence[Piece | _Source]) -> int:
+    return sum(piece.size for piece in pieces)
 
 
 def _mark(left_out: int) -> str:
@@ -94,38 +124,37 @@ def _mark(left_out: int) -> str:
 
 
 def _shorten_request(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
+    request = _Source.of("user", text)
+    if request.size <= limit:
+        return request.whole().text
     # the user's own text, so a mark inside it does not let a policy forge one
-    return f"{text[: limit - limit // 2]} [… {_mark(len(text) - limit)} …] {text[len(text) - limit // 2 :]}"
+    head, tail = request.first(limit - limit // 2).text, request.last(limit // 2).text
+    return f"{head} [… {_mark(request.size - limit)} …] {tail}"
 
 
-def _shorten_turn(pieces: Sequence[Piece], limit: int) -> list[Piece]:
+def _shorten_turn(pieces: Sequence[_Source], limit: int) -> list[Piece]:
     """One turn and its result, each cut on its own: an action stands at the end of what the assistant wrote."""
     said, back = pieces[:1], pieces[1:]
-    said = _shorten(said, max(limit - limit // 2, limit - _size(back)))
-    return [*said, *_shorten(back, limit - _size(said))]
+    kept = _shorten(said, max(limit - limit // 2, limit - _size(back)))
+    return [*kept, *_shorten(back, limit - _size(kept))]
 
 
-def _shorten(pieces: Sequence[Piece], limit: int) -> list[Piece]:
+def _shorten(pieces: Sequence[_Source], limit: int) -> list[Piece]:
     """The beginning and the end of the pieces, with a mark between them."""
     size = _size(pieces)
     if size <= limit:
-        return list(pieces)
-    tail = _take([Piece(role, text[::-1]) for role, text in reversed(pieces)], limit // 2)
-    return [
-        *_take(pieces, limit - limit // 2),
-        Piece("cut", _mark(size - limit)),
-        *(Piece(role, text[::-1]) for role, text in reversed(tail)),
-    ]
-
-
-def _take(pieces: Sequence[Piece], count: int) -> list[Piece]:
-    """The first `count` characters."""
-    taken = []
-    for role, text in pieces:
-        if count <= 0:
+        return [piece.whole() for piece in pieces]
+    head, tail = list[Piece](), list[Piece]()
+    left = limit - limit // 2
+    for piece in pieces:
+        if left <= 0:
             break
-        taken.append(Piece(role, text[:count]))
-        count -= len(text)
-    return taken
+        head.append(piece.first(left))
+        left -= piece.size
+    left = limit // 2
+    for piece in reversed(pieces):
+        if left <= 0:
+            break
+        tail.append(piece.last(left))
+        left -= piece.size
+    return [*head, Piece("cut", _mark(size - limit)), *reversed(tail)]

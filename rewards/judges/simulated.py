@@ -11,11 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Literal
 
 from demur.envs.trace import Trajectory
 from demur.rewards.judges import Failure, Pair, Usage
 from demur.rewards.judges.oracle import ROWS, Rank, rank
 from demur.rewards.judges.rendering import view_key
+from demur.rewards.judges.steps import times_before
 
 _NORMAL = NormalDist()
 _ROW = 1 / (ROWS - 1)  # between two neighbouring rows of the oracle, on the scale of scores
@@ -55,6 +57,14 @@ class NoisyJudge:
         if not 0 < position_bias < 1:
             raise ValueError(f"position_bias lies between 0 and 1 (0.5 is none), not at {position_bias}")
         self.seed = seed
+        self.settings: dict[str, str | float] = {
+            "accuracy": accuracy,
+            "position_bias": position_bias,
+            "length_bias": length_bias,
+            "failure_rate": failure_rate,
+            "seed": seed,
+            "shared": shared,
+        }
         self._failure_rate, self._length_bias, self._shared = failure_rate, length_bias, shared
         self._position = _NORMAL.inv_cdf(position_bias)
         self._edge = _edge_for(accuracy, self._position)
@@ -77,33 +87,42 @@ class NoisyJudge:
         failures, self._failures = self._failures, []
         return failures
 
-    def _compare(self, first: Trajectory, second: Trajectory, repeat: tuple[str, ...]) -> float | None:
+    def _compare(self, first: Trajectory, second: Trajectory, repeat: int) -> float | None:
         one, other = view_key(first), view_key(second)
-        if self._fails("compare", first, one, other, *repeat, samples=(first.sample, second.sample)):
+        keys = [one, other, *_as_key(repeat)]
+        if self._fails("compare", first, *keys, samples=(first.sample, second.sample), repeat=repeat):
             return None
         ranks = rank(first), rank(second)
         edge = self._edge * ((ranks[0] > ranks[1]) - (ranks[0] < ranks[1]))
         own = (self._draw("trajectory", one) - self._draw("trajectory", other)) / math.sqrt(2)
-        noise = math.sqrt(self._shared) * own + math.sqrt(1 - self._shared) * self._draw("compare", one, other, *repeat)
+        noise = math.sqrt(self._shared) * own + math.sqrt(1 - self._shared) * self._draw("compare", *keys)
         length = self._length_bias * math.log2(_length(first) / _length(second))
         return float(edge + noise + length + self._position > 0)
 
-    def _score(self, trajectory: Trajectory, key: str, repeat: tuple[str, ...]) -> float | None:
-        if self._fails("score", trajectory, key, *repeat, samples=(trajectory.sample,)):
+    def _score(self, trajectory: Trajectory, key: str, repeat: int) -> float | None:
+        keys = [key, *_as_key(repeat)]
+        if self._fails("score", trajectory, *keys, samples=(trajectory.sample,), repeat=repeat):
             return None
-        own, call = self._draw("trajectory", key), self._draw("score", key, *repeat)
+        own, call = self._draw("trajectory", key), self._draw("score", *keys)
         noise = math.sqrt(self._shared) * own + math.sqrt(1 - self._shared) * call
         noise += self._length_bias * math.log2(_length(trajectory) / _USUAL_LENGTH)
         score = _value(rank(trajectory)) + self._score_noise * noise
         return round(10 * min(max(score, 0.0), 1.0)) / 10
 
-    def _fails(self, kind: str, trajectory: Trajectory, *keys: str, samples: tuple[int, ...]) -> bool:
+    def _fails(
+        self,
+        kind: Literal["compare", "score"],
+        trajectory: Trajectory,
+        *keys: str,
+        samples: tuple[int, ...],
+        repeat: int,
+    ) -> bool:
         fails = self._uniform("fails", kind, *keys) < self._failure_rate
         self._usage += Usage(calls=1, failed=int(fails))
         if fails:
             self._failures.append(
-                Failure.model_validate(
-                    {"kind": kind, "task_id": trajectory.task_id, "samples": samples, "error": "simulated failure"}
+                Failure(
+                    kind=kind, task_id=trajectory.task_id, samples=samples, repeat=repeat, error="simulated failure"
                 )
             )
         return fails
@@ -123,11 +142,15 @@ class _Repeats:
     def __init__(self) -> None:
         self._seen: Counter[tuple[tuple[str, str, int], ...]] = Counter()
 
-    def of(self, *trajectories: Trajectory) -> tuple[str, ...]:
-        """Nothing for the first time, then "1", "2" and so on."""
+    def of(self, *trajectories: Trajectory) -> int:
         question = tuple((view_key(one), one.task_id, one.sample) for one in trajectories)
         self._seen[question] += 1
-        return () if self._seen[question] == 1 else (str(self._seen[question] - 1),)
+        return times_before() + self._seen[question] - 1
+
+
+def _as_key(repeat: int) -> tuple[str, ...]:
+    """Nothing for the first time, then "1", "2" and so on."""
+    return (str(repeat),) if repeat else ()
 
 
 def _edge_for(accuracy: float, position: float) -> float:

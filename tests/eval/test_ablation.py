@@ -101,7 +101,8 @@ def test_the_verdict_names_what_it_rests_on_and_says_where_nothing_is_shown(fold
 def test_the_page_escapes_text_and_runs_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--run", str(folder)]) == 0
     page = (folder / "ablation.html").read_text()
-    assert "weak against strong" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "weak against strong" in said and "not in the table: lost-seed1" in said
     assert "&lt;b&gt;gone" in page and "<b>gone" not in page and "<script" not in page and "&lt;tiny&gt;" in page
     assert page.count('<figure class="chart"') == 4 and "src=" not in page
     written = json.loads((folder / "ablation.json").read_text())
@@ -119,6 +120,9 @@ def test_the_risk_of_a_call_is_that_of_its_tool(tool: str, risk: str | None) -> 
 
 def test_bad_folders_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--run", str(tmp_path)]) == 2 and "is not an ablation" in capsys.readouterr().err
+    assert (
+        main(["--rum", "x"]) == 2 and capsys.readouterr().err == "error: the following arguments are required: --run\n"
+    )
     cells_file(tmp_path).write_text("{}\n")
     assert main(["--run", str(tmp_path)]) == 2 and "cells.jsonl:1 is not a cell" in capsys.readouterr().err
     cells_file(tmp_path).write_text("")

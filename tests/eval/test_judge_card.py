@@ -14,6 +14,7 @@ from demur.eval.judge_measures import JudgedPair, plant, position_term, read_foo
 from demur.eval.labels import task_pairs
 from demur.rewards.judges import Pair
 from demur.rewards.judges.oracle import Oracle
+from demur.rewards.judges.simulated import NoisyJudge
 from tests.eval.test_labels import label_file, some_pairs, traced
 
 ASSEBENCH = Path(__file__).parents[3] / "shared" / "data" / "assebench" / "AgentJudge-security.json"
@@ -165,21 +166,21 @@ def test_people_are_the_yardstick_where_they_labelled(tmp_path: Path) -> None:
         "ben": {p.id: 0.0 if n % 2 else 1.0 for n, p in enumerate(pairs[:10])},
     }
     card = make_card(Judge(), trajectories(), labels=labels, options=CardOptions(pairs=5, fooling_pairs=0))
-    assert [a.source for a in card.agreement] == ["human", "oracle"] and card.kappa[0] == "human"
+    assert [a.source for a in card.agreement] == ["human", "oracle"] and card.kappa("pairwise")[0] == "human"
     assert card.humans is not None and card.humans.pairs == card.agreement[0].pairs == 10
     assert card.humans.kappas[0].pairs == 10
     write_card(tmp_path / "card.json", card)
-    with pytest.raises(ValueError, match="kappa against human is"):
-        check_card(tmp_path / "card.json", 0.9, "ruled")
+    with pytest.raises(ValueError, match="against human is"):
+        check_card(tmp_path / "card.json", Judge(), min_kappa=0.9, reward="pairwise")
 
 
 def test_training_may_demand_a_floor(tmp_path: Path) -> None:
     path = tmp_path / "card.json"
     card = card_of(Judge())
     write_card(path, card)
-    assert check_card(path, 0.9, "ruled") == read_card(path) == card
-    with pytest.raises(ValueError, match="not of 'llm'"):
-        check_card(path, 0.9, "llm")
+    assert check_card(path, Judge(), min_kappa=0.9, reward="pairwise") == read_card(path) == card
+    with pytest.raises(ValueError, match="not of 'oracle'"):
+        check_card(path, Oracle(), min_kappa=0.9, reward="pairwise")
     for changes, why in (
         ({"stop_reason": "budget of 5 calls"}, "is not whole"),
         ({"prompts": "0" * 64}, "other prompts"),
@@ -187,7 +188,7 @@ def test_training_may_demand_a_floor(tmp_path: Path) -> None:
     ):
         write_card(path, card.model_copy(update=changes))
         with pytest.raises(ValueError, match=why):
-            check_card(path, 0.0, "ruled")
+            check_card(path, Judge(), min_kappa=0.0, reward="pairwise")
     path.write_text("{}", encoding="utf-8")
     for broken in (path, tmp_path / "none.json"):
         with pytest.raises(ValueError, match="is not a judge card"):
@@ -213,12 +214,16 @@ def test_the_command_writes_a_card_and_a_page_of_labels(tmp_path: Path, capsys: 
     ("words", "why"),
     [
         (["--judge", "llm"], "needs the name of a model and the url"),
-        (["--judge", "oracle", "--model", "m"], "takes no model or url"),
+        (["--judge", "oracle", "--judge_model", "m"], "takes no model or url"),
         (["--judge", "nobody"], "there is no judge"),
         (["--pairs", "0"], "at least 1"),
-        (["--assebench", "x.json"], "reads facts"),
-        (["--labels", "x.json"], "is not a file of labels"),
-        (["--trajectories", "none.jsonl"], "none.jsonl"),
+        (["--assebench", __file__], "reads facts"),
+        (["--labels", "x.json"], "error: there is no file x.json: name one that exists with --labels"),
+        (["--trajectories", "none.jsonl"], "error: there is no file none.jsonl: name one that exists with --traj"),
+        (["--judge", "oracle", "--assebench", "x.json"], "there is no file x.json"),
+        (["--pairz", "3"], "error: unrecognized arguments: --pairz 3"),
+        (["--pairs", "many"], "error: argument --pairs: invalid int value: 'many'"),
+        (["--judge", "llm", "--judge_model", "m", "--judge_url", "http://me:pw@h/v1"], "environment variable"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -257,7 +262,7 @@ def test_a_judge_that_is_not_there_gives_no_card_and_leaves_that_of_another(
 ) -> None:
     data, out = tmp_path / "t.jsonl", tmp_path / "out"
     write_jsonl(data, trajectories(4))
-    nobody = ["--judge", "llm", "--model", "m", "--url", "http://127.0.0.1:9/v1", "--retries", "0"]
+    nobody = ["--judge", "llm", "--judge_model", "m", "--judge_url", "http://127.0.0.1:9/v1", "--judge_retries", "0"]
     assert main(["--trajectories", str(data), *nobody, "--out", str(out)]) == 1
     said = capsys.readouterr().err
     assert "no pair was judged" in said and "no connection" in said and not out.exists()
@@ -265,3 +270,47 @@ def test_a_judge_that_is_not_there_gives_no_card_and_leaves_that_of_another(
     before = (out / "card.json").read_bytes()
     assert main(["--trajectories", str(data), *nobody, "--out", str(out)]) == 2
     assert "card of the judge 'noisy'" in capsys.readouterr().err and (out / "card.json").read_bytes() == before
+
+
+def test_a_place_that_cannot_hold_the_card_is_noticed_before_the_judge_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, taken = tmp_path / "t.jsonl", tmp_path / "taken"
+    write_jsonl(data, trajectories(2))
+    taken.write_text("mine", encoding="utf-8")
+    monkeypatch.setattr("demur.eval.judge_card.make_judge", lambda options: pytest.fail("a judge was made"))
+    export = ["export", "--trajectories", str(data), "--judge", "oracle", "--out"]
+    card = ["--trajectories", str(data), "--judge", "oracle", "--out"]
+    for words, said in (
+        ([*card, str(taken)], "is a file: name a folder with --out"),
+        ([*card, str(taken / "deeper")], "is a file: name a folder with --out"),
+        ([*export, str(taken / "labels.html")], "is a file: name a folder with --out"),
+        ([*export, str(tmp_path)], "is a folder: name the page with --out"),
+    ):
+        assert main(words) == 2
+        assert said in capsys.readouterr().err
+    assert taken.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_card_records_the_settings_of_its_judge_and_is_of_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    write_card(path, card_of(NoisyJudge(accuracy=0.9, position_bias=0.55)))
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["judge"] == "noisy"
+    assert (written["settings"]["accuracy"], written["settings"]["position_bias"]) == (0.9, 0.55)
+    assert "position bias" in card_page(read_card(path))
+    check_card(path, NoisyJudge(accuracy=0.9, position_bias=0.55), min_kappa=-1, reward="pairwise")
+    with pytest.raises(ValueError, match=r"other settings of the judge \(accuracy 0.9, now 0.8"):
+        check_card(path, NoisyJudge(), min_kappa=-1, reward="pairwise")
+
+
+def test_the_floor_of_a_pointwise_reward_is_about_scores(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    card = card_of(Judge(score=lambda t: float("good" not in text_of(t))))
+    write_card(path, card)
+    check_card(path, Judge(), min_kappa=0.9, reward="pairwise")
+    with pytest.raises(ValueError, match="kappa of scores against oracle is -"):
+        check_card(path, Judge(), min_kappa=0.0, reward="pointwise")
+    write_card(path, card.model_copy(update={"scores": ()}))
+    with pytest.raises(ValueError, match="holds no kappa of scores, which reward pointwise needs"):
+        check_card(path, Judge(), min_kappa=0.0, reward="pointwise")

@@ -146,6 +146,29 @@ def test_what_is_finished_is_skipped_only_with_the_same_configuration(tmp_path: 
     assert known["outcome-seed1"].error == "gone" and known["pairwise-seed1"].error is None
 
 
+def test_cells_of_other_seeds_stay_in_the_list_if_they_are_still_the_same(tmp_path: Path) -> None:
+    path = write_ablation(tmp_path)
+    plan = load_plan(path, seeds=[42, 2])  # 42 is the default, which a resolved configuration leaves out
+    for cell in plan.cells:
+        config = {**cell.config, "learning_rate": 0.9} if cell.name == "outcome-seed2" else cell.config
+        folder = RunFolder(plan.run / "cells" / cell.name)
+        folder.final.mkdir(parents=True)
+        folder.config.write_text(yaml.safe_dump(config))
+    before = [ablate._record(cell, "finished", None) for cell in plan.cells]
+    gone = CellRecord(name="gone-seed2", arm="gone", settings={}, seed=2, state="finished")
+    write_lines(cells_file(plan.run), [record.model_dump_json() for record in [*before, gone]])
+    known = ablate._known(load_plan(path, seeds=[7]))
+    assert {name: record.state for name, record in known.items()} == {
+        "pairwise-seed7": "open",
+        "pairwise-seed42": "finished",
+        "pairwise-seed2": "finished",
+        "outcome-seed7": "open",
+        "outcome-seed42": "finished",
+        "outcome-seed2": "open",
+    }
+    assert "another one than today's" in (known["outcome-seed2"].error or "")
+
+
 CHILD = """
 import os, sys, time
 from pathlib import Path

@@ -1,6 +1,7 @@
 """What a judge reads: the trajectories and nothing else, and no text in them that could pass for ours."""
 
 import json
+import time
 from itertools import groupby
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from demur.envs.trace import Action, ActionKind, Ending, Label, Outcome, Trajectory, Turn, Verdict
 from demur.envs.visible import visible
-from demur.rewards.judges.rendering import LEAST_CHARS, Piece, render, shown, view_key
+from demur.rewards.judges.rendering import LEAST_CHARS, MAX_CHARS, Piece, render, shown, view_key
 from tests.envs.helpers import ASK, DONE, LOOK, make_task, make_trajectory, play
 
 PLANTED = [
@@ -209,3 +210,14 @@ def test_a_limit_that_shows_too_little_is_refused() -> None:
 def test_trajectories_of_different_requests_are_not_compared() -> None:
     with pytest.raises(AssertionError, match="one request"):
         render([made("q"), made("r")])
+
+
+@pytest.mark.parametrize("turns", [1, 100])
+@pytest.mark.parametrize("text", ["\u200b", "\u200ba", "\U000e0041"])
+def test_a_megabyte_that_does_not_show_is_rendered_in_no_time(text: str, turns: int) -> None:
+    part = text * (1_000_000 // turns // len(text))
+    started = time.process_time()
+    message = render([made("q", *[(part, None)] * turns)])
+    assert time.process_time() - started < 0.6, "a slow machine included; spelling all of it out takes 3 s and more"
+    cut = sum(int(piece["text"].split()[0]) for piece in data_of(message)["trajectory"] if piece["role"] == "cut")
+    assert cut == len(visible(text)) * len(part) // len(text) * turns - MAX_CHARS
