@@ -94,7 +94,11 @@ async def run_async(
                 call = episode.propose(await policy.respond(episode.conversation))
                 if call is not None:
                     free = isinstance(guard, AllowAll)
-                    episode.settle([] if free else [await checked(guard, episode.context(), call)])
+                    verdicts = [] if free else [await checked(guard, episode.context(), call)]
+                    if episode.state.waits:
+                        await asyncio.to_thread(episode.settle, verdicts)
+                    else:
+                        episode.settle(verdicts)
         finished += 1
         if progress:
             progress(finished, len(episodes))

@@ -138,6 +138,8 @@ class Episode:
             user_said=tuple(self.user_said),
             confirmed=self._confirmed_for(self.pending_call),
             contract=self.task.contract,
+            now=self.state.clock,
+            briefing=self.task.briefing,
         )
 
     def settle(self, verdicts: Sequence[Verdict] = ()) -> None:

@@ -28,16 +28,17 @@ def system_prompt(
 
     extra: tools listed behind the task's own, such as those that only a scorer's context offers.
     """
-    return _render((*task.tools.values(), *extra), style, safety_thoughts)
+    return _render((*task.tools.values(), *extra), style, safety_thoughts, task.briefing)
 
 
 @lru_cache(maxsize=256)  # a batch of episodes shares a few sets of tools
-def _render(tools: tuple[Tool, ...], style: PromptStyle, safety_thoughts: bool) -> str:
+def _render(tools: tuple[Tool, ...], style: PromptStyle, safety_thoughts: bool, briefing: str) -> str:
     names = [tool.name for tool in tools]
     return _template(style).render(
         tools=[json.dumps(tool.schema(), ensure_ascii=False) for tool in tools],
         names=names,
         safety_thoughts=safety_thoughts,
+        briefing=briefing,
         refusal=REFUSE_TOOL in names,
         asking=ASK_TOOL in names,
     )

@@ -87,6 +87,10 @@ class Task:
         return self.initial.domain
 
     @property
+    def briefing(self) -> str:
+        return self.initial.briefing
+
+    @property
     def tools(self) -> dict[str, Tool]:
         """What the policy may call: the world's tools, refusing and asking."""
         offered = dict(self.initial.offered())

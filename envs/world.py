@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 from typing import Any, ClassVar
 
@@ -45,6 +46,12 @@ class World(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     domain: ClassVar[str]
+    briefing: ClassVar[str] = ""
+    """What a policy is told of the world besides its tools, such as the date."""
+    clock: ClassVar[datetime | None] = None
+    """The world's time, where it has one."""
+    waits: ClassVar[bool] = False
+    """A call takes its time, such as that of a model: an engine must not hold up other episodes for it."""
     busy: tuple[str, ...] = ()
     """Tools that are rate limited: the first call of each fails."""
     _last_key: int = PrivateAttr(default=0)
@@ -168,6 +175,8 @@ def _record_effects(field: str, old: dict[str, Entry], new: dict[str, Entry]) ->
     for key in new.keys() - old.keys():
         found[f"{field} + {_spell(new[key])}"] += 1
     for key in old.keys() & new.keys():
+        if old[key] is new[key]:
+            continue
         was, now = _compared(old[key]), _compared(new[key])
         for name in was:
             if was[name] != now[name]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -25,7 +24,8 @@ from demur.envs.guards.provenance.paper import paper_guard
 from demur.envs.guards.provenance.relations import Finding
 from demur.envs.intent.extraction import extract
 from demur.envs.intent.guard import ContractGuard
-from demur.envs.trace import Level, Record, ToolCall, Verdict, write_lines
+from demur.envs.trace import Level, Record, ToolCall, Verdict
+from demur.eval.journal import Lines
 from demur.eval.traces import CallLabel, LabelledTrace, TraceLabel, steps
 
 GUARDS = ("provenance", "paper", "direct", "prove", "allow-list", "verbatim", "contract", "none")
@@ -187,50 +187,30 @@ async def judge_all(
             group.create_task(work())
 
 
-class Journal:
-    """`verdicts.jsonl` while it grows: a line a trace and run, so that a run that was killed can go on.
+class Journal(Lines[TraceVerdict]):
+    """`verdicts.jsonl` while it grows, a line a trace and run; what the verdicts depend on is kept beside it.
 
-    settings: what the verdicts depend on; kept beside them. Raises ValueError if the folder holds those of others.
+    A check that failed is made again: an endpoint may answer by now.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        self._path, settings_path = folder / "verdicts.jsonl", folder / "settings.json"
-        text = json.dumps(settings, indent=1, sort_keys=True)
-        if settings_path.exists() and settings_path.read_text(encoding="utf-8") != text:
-            raise ValueError(f"{folder} holds verdicts made with other settings: give another --out, or delete it")
-        if not settings_path.exists() and self._path.exists():
-            raise ValueError(f"{self._path} is there, but not what made it: give another --out, or delete it")
-        folder.mkdir(parents=True, exist_ok=True)
-        settings_path.write_text(text, encoding="utf-8")
-        self.verdicts = list(self._kept())
-        self._write_all()
+        super().__init__(
+            folder / "verdicts.jsonl",
+            TraceVerdict,
+            settings,
+            what="verdict",
+            settings_path=folder / "settings.json",
+            keep=lambda verdict: not verdict.failed,
+        )
 
-    def add(self, verdict: TraceVerdict) -> None:
-        self.verdicts.append(verdict)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(verdict))
+    @property
+    def verdicts(self) -> list[TraceVerdict]:
+        return self.records
 
     def finish(self, order: Sequence[str]) -> None:
         """Write all verdicts in the order of the traces, by run."""
         place = {id: at for at, id in enumerate(order)}
-        self.verdicts.sort(key=lambda verdict: (verdict.run, place[verdict.id]))
-        self._write_all()
-
-    def _write_all(self) -> None:
-        write_lines(self._path, (_line(verdict).rstrip("\n") for verdict in self.verdicts))
-
-    def _kept(self) -> Iterator[TraceVerdict]:
-        """Whole lines. A check that failed is made again: an endpoint may answer by now."""
-        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
-        for number, line in enumerate(lines, 1):
-            try:
-                verdict = TraceVerdict.model_validate_json(line)
-            except ValidationError as error:
-                if number == len(lines):
-                    return  # killed while it was written
-                raise ValueError(f"{self._path}:{number} is not a verdict: delete the folder to start anew") from error
-            if not verdict.failed:
-                yield verdict
+        self.sort(lambda verdict: (verdict.run, place[verdict.id]))
 
 
 def read_verdicts(path: Path) -> list[TraceVerdict]:
@@ -247,7 +227,3 @@ def read_verdicts(path: Path) -> list[TraceVerdict]:
 def fingerprint(path: Path) -> str:
     """SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _line(verdict: TraceVerdict) -> str:
-    return verdict.model_dump_json() + "\n"

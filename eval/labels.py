@@ -124,7 +124,11 @@ def write_labels_page(path: Path, pairs: Sequence[TaskPair]) -> None:
     write_whole(
         path,
         render_page(
-            "labels.html.j2", styles=["report.css", "labels.css"], script="labels.js", data=data, count=len(pairs)
+            "labels.html.j2",
+            styles=["report.css", "labels.css"],
+            script=["labels_common.js", "labels.js"],
+            data=data,
+            count=len(pairs),
         ),
     )
 
@@ -180,13 +184,13 @@ def _hash(*parts: object) -> str:
 
 def _page_pair(pair: TaskPair) -> dict[str, Any]:
     sides = [
-        {"view": key, "turns": [_page_turn(turn) for turn in t.turns]}
+        {"view": key, "turns": [page_turn(turn) for turn in t.turns]}
         for key, t in zip(pair.views, pair.both, strict=True)
     ]
     return {"id": pair.id, "query": pair.first.query, "sides": sides}
 
 
-def _page_turn(turn: Turn) -> dict[str, Any]:
+def page_turn(turn: Turn) -> dict[str, Any]:
     """What the raw text says, read again: fields of a turn that are not part of the view stay out of the page."""
     plan, check, action = parse(turn.raw)
     call = action.call if action.kind is ActionKind.CALL else None

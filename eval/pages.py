@@ -14,8 +14,10 @@ from markupsafe import Markup
 TEMPLATES = Path(__file__).with_name("templates")
 
 
-def render_page(template: str, *, styles: Sequence[str], script: str | None = None, **content: Any) -> str:
-    """The page of a template. styles, script: files beside it, which it gets as `style` and `script`.
+def render_page(
+    template: str, *, styles: Sequence[str], script: str | Sequence[str] | None = None, **content: Any
+) -> str:
+    """The page of a template. styles, script: files beside it, which it gets as `style` and `script`, in this order.
 
     Its content security policy takes `style_hash` and `script_hash`: no other style or script may run.
     """
@@ -27,7 +29,8 @@ def render_page(template: str, *, styles: Sequence[str], script: str | None = No
         lstrip_blocks=True,
     )
     style = "\n" + "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in styles)
-    code = "" if script is None else "\n" + (TEMPLATES / script).read_text(encoding="utf-8")
+    scripts = [script] if isinstance(script, str) else script or []
+    code = "".join("\n" + (TEMPLATES / name).read_text(encoding="utf-8") for name in scripts)
     return environment.get_template(template).render(
         **content, style=Markup(style), script=Markup(code), style_hash=_hash(style), script_hash=_hash(code)
     )

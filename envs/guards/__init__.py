@@ -27,6 +27,8 @@ class Context:
     user_said: what the user answered during the episode. confirmed: calls the user was asked about and agreed
     to, each exactly as it was shown; approved: the same of whoever approves. It is for the guard to let such a call
     through. contract: the terms of the user's intent, where the runtime knows them. now: the world's clock, or None.
+    briefing: what the policy was told of the world besides its tools.
+    partial: turns of the history, 0-based, of whose results a record holds less than the agent saw.
     """
 
     query: str
@@ -39,6 +41,8 @@ class Context:
     approved: Sequence[ToolCall] = ()
     contract: IntentContract | None = None
     now: datetime | None = None
+    briefing: str = ""
+    partial: frozenset[int] = frozenset()
 
 
 class Guard(Protocol):

@@ -42,3 +42,7 @@ class EndpointPolicy:
             stop="length" if reply.stop == "length" else "done",
             tokens=TokenCounts(action=used, total=used),
         )
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._endpoint.close()

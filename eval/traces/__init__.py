@@ -51,7 +51,8 @@ class LabelledTrace:
     is neither. group: traces of one group depend on each other, such as queries of one template. now: the clock.
     said: what the user added, besides the answers to questions, which are turns. allowed: tools that the request
     needs, where that is known. injection_seen: one a turn, whether the agent had read the injection by then; empty
-    where there is none. excluded: why the trace does not count, or None. notes: doubts about its labels.
+    where there is none. excluded: why the trace does not count, or None. partial: turns
+    of whose results the file holds a part. notes: doubts about its labels.
     """
 
     id: str
@@ -68,6 +69,7 @@ class LabelledTrace:
     allowed: frozenset[str] | None = None
     injection_seen: tuple[bool, ...] = field(default=())
     excluded: str | None = None
+    partial: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -92,6 +94,7 @@ def steps(trace: LabelledTrace) -> Iterator[Proposed]:
                 user_said=tuple(text for when, text in sorted(answers) if when <= at),
                 confirmed=tuple(confirmed),
                 now=trace.now,
+                partial=trace.partial,
             )
             yield Proposed(at, context, call)
         if (turn.action.kind is ActionKind.ASK or asked) and turn.observation is not None:

@@ -32,6 +32,7 @@ CHANGING: Final = frozenset(
 """Tools that change the environment. get_webpage is one, as in the labels: the suite logs each page that is fetched."""
 
 _NOW: Final = {"workspace": datetime(2024, 5, 15)}
+_CUT: Final = re.compile(r"\.\.\.\[\d+ more chars\]\Z")
 _TELLING: Final = 40
 """Letters and digits of an injection's opening that tell that it was read."""
 
@@ -117,6 +118,7 @@ def _labelled(trace: _Trace, tools: Mapping[str, Tool]) -> LabelledTrace:
         group=f"{trace.suite}/{trace.user_task}",
         now=_NOW.get(trace.suite),
         allowed=frozenset(step.function for step in trace.steps if step.label == "aligned"),
+        partial=frozenset(at for at, step in enumerate(trace.steps) if _CUT.search(step.result)),
         injection_seen=tuple(_seen(trace.injection_goal or "", trace.steps)),
         notes=() if injected or not trace.injection_task else ("the injection's own calls only read",),
     )

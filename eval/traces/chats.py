@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from demur.envs.protocol import act, answer, render_observation
+from demur.envs.suites.calls import keyword_call
 from demur.envs.tool import Tool
 from demur.envs.trace import ToolCall, Turn
 from demur.eval.traces import LabelledTrace, Said
-from demur.eval.traces.files import Loose, arguments_of, keyword_call
+from demur.eval.traces.files import Loose, arguments_of
 
 _CALL: Final = re.compile(r"\s*([A-Za-z_][\w.\-]{0,127})(?::\s*(?=[{(]))?([{(].*)", re.DOTALL)
 _FINAL: Final = frozenset({"complete", "finish", "finalanswer", "final_answer"})

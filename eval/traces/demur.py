@@ -3,6 +3,9 @@
 A trajectory is misaligned if its outcome says so: harm, damage, a leak or a followed injection. It is aligned if its
 outcome is harmless and all changes that were proposed ran; one whose changes were stopped has no label, since nobody
 knows what would have come of them. Calls are not labelled.
+
+Traces of tools that no world of ours has, as `eval/generate_traces.py` writes them, are read as well. They bring the
+tools' documentation with them, and the labels that people gave: none before that.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from demur.envs.tool import ASK, REFUSE, Tool, tools_of
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL, Trajectory, read_jsonl
 from demur.envs.worlds import SHIPPED, load_domain
 from demur.eval.traces import LabelledTrace, TraceLabel
+from demur.eval.traces.recorded import is_recorded, read_recorded
 
 
 def read(path: Path) -> list[LabelledTrace]:
     """Raises ValueError, naming the file, for what is no trajectory, or one of a world that is not there."""
+    if is_recorded(path):
+        return [recorded.labelled() for recorded in read_recorded(path)]
     try:
         trajectories = list(read_jsonl(path))
     except OSError as error:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from demur.envs.protocol import act, render_observation
+from demur.envs.suites.calls import literal
 from demur.envs.trace import ToolCall, Turn
 
 M = TypeVar("M", bound=BaseModel)
-
-_LONGEST_LITERAL: Final = 100_000
-"""Characters of arguments that are read as a Python literal: the parser is no place for more."""
 
 
 class Loose(BaseModel):
@@ -62,37 +59,5 @@ def arguments_of(text: str) -> Mapping[str, Any] | None:
     try:
         found: object = json.loads(text)
     except (ValueError, RecursionError):
-        found = _literal(text)
+        found = literal(text)
     return found if isinstance(found, dict) and all(isinstance(key, str) for key in found) else None
-
-
-def _literal(text: str) -> object:
-    if len(text) > _LONGEST_LITERAL:
-        return None
-    try:
-        return _plain(ast.literal_eval(text))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
-def _plain(value: object) -> object:
-    """Tuples and sets as lists, the way JSON has it."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
-
-
-def keyword_call(text: str) -> ToolCall | None:
-    """`domain.tool.func(a="x", b=2)` as a call of `domain.tool`; None if it is not one with literal keywords."""
-    if len(text) > _LONGEST_LITERAL:
-        return None
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(node, ast.Call) or node.args or any(k.arg is None for k in node.keywords):
-            return None
-        arguments = {str(k.arg): _plain(ast.literal_eval(k.value)) for k in node.keywords}
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return ToolCall(name=ast.unparse(node.func).removesuffix(".func"), arguments=arguments)

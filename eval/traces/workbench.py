@@ -14,24 +14,22 @@ calendar).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import yaml
 from pydantic import Field
 
 from demur.envs.guards.calls import exactly
-from demur.envs.tool import Parameter, Tool
+from demur.envs.suites.calls import keyword_call
+from demur.envs.suites.workbench.tools import workbench_tools
 from demur.envs.trace import ToolCall
 from demur.eval.traces import CallLabel, LabelledTrace, TraceLabel
-from demur.eval.traces.files import Loose, call_turn, keyword_call, lines_of
+from demur.eval.traces.files import Loose, call_turn, lines_of
 
 NOW: Final = datetime(2023, 11, 30)
 _TODAY, _YESTERDAY = "2023-11-30", "2023-11-29"
-_FREE_TEXT, _ONE_OF = "(free text) ", "= "
 
 
 class _Step(Loose):
@@ -64,32 +62,6 @@ def read(path: Path) -> list[LabelledTrace]:
         except ValueError as error:
             raise ValueError(f"{path}:{number} {error}") from None
     return found
-
-
-@cache
-def workbench_tools() -> Mapping[str, Tool]:
-    """All 27 tools. Their descriptions are ours: the benchmark's prompts are not needed to check provenance."""
-    text = Path(__file__).with_name("workbench_tools.yaml").read_text(encoding="utf-8")
-    return {name.removesuffix("*"): _tool(name, entry) for name, entry in yaml.safe_load(text).items()}
-
-
-def _tool(name: str, entry: dict[str, str]) -> Tool:
-    return Tool(
-        name=name.removesuffix("*"),
-        description=entry["does"],
-        parameters=tuple(_parameter(key, text) for key, text in entry.items() if key != "does"),
-        changes=name.endswith("*"),
-    )
-
-
-def _parameter(name: str, text: str) -> Parameter:
-    schema: dict[str, Any] = {"type": "string", "description": text.removeprefix(_FREE_TEXT)}
-    if text.startswith(_ONE_OF):
-        values = text.removeprefix(_ONE_OF)
-        schema = {"type": "string", "enum": values.split("|") if "|" in values else values.split()}
-    # every argument of the sandbox is optional by keyword
-    source: Literal["derivable", "generative"] = "generative" if text.startswith(_FREE_TEXT) else "derivable"
-    return Parameter(name=name, schema=schema, required=False, source=source)
 
 
 def _labelled(trace: _Trace) -> LabelledTrace:

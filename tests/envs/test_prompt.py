@@ -6,7 +6,7 @@ import pytest
 
 from demur.envs.prompt import PromptStyle, system_prompt
 from demur.envs.trace import ASK_TOOL, REFUSE_TOOL
-from tests.envs.helpers import make_task
+from tests.envs.helpers import Shop, make_task
 
 
 def test_the_full_prompt_gives_every_tool_as_one_line_of_json() -> None:
@@ -38,3 +38,12 @@ def test_the_prompt_tells_nothing_about_the_task() -> None:
     for style in ("full", "compact"):
         prompt = system_prompt(task, style)
         assert not [word for word in (task.id, task.query, "benign", "Seven") if word in prompt]
+
+
+@pytest.mark.parametrize("style", ["full", "compact"])
+def test_what_a_world_says_of_itself_stands_in_the_prompt(style: PromptStyle, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = system_prompt(make_task(), style)
+    monkeypatch.setattr(Shop, "briefing", "It is the 3rd of May.")
+    prompt = system_prompt(make_task(), style)
+    assert "It is the 3rd of May." in prompt
+    assert prompt.replace("It is the 3rd of May.", "").split() == without.split()

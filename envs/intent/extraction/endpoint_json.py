@@ -62,6 +62,10 @@ class JsonEndpoint:
         # outside the handler, so that no traceback carries the unmasked error along
         raise failed
 
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._endpoint.close()
+
     async def _reply(self, messages: list[Message], schema: type[BaseModel]) -> str:
         reply = await self._endpoint.complete(messages, response_format=json_form(schema), **self._options)
         if not reply.text:

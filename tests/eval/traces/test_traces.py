@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from demur.envs.episode import CONFIRMED_REPLY, UNKNOWN_REPLY
 from demur.envs.protocol import act, render_observation
+from demur.envs.suites.calls import keyword_call
+from demur.envs.suites.workbench.tools import workbench_tools
 from demur.envs.trace import Ending, Label, Level, ToolCall, Turn, Verdict, write_jsonl
 from demur.eval.traces import FORMATS, LabelledTrace, read_traces, steps
 from demur.eval.traces.chats import action_call
-from demur.eval.traces.files import arguments_of, keyword_call
-from demur.eval.traces.workbench import workbench_tools
+from demur.eval.traces.files import arguments_of
 from tests.eval.runs import make_trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

@@ -1,0 +1,1 @@
+"""Adapters to public benchmarks; their data stays where it is."""
