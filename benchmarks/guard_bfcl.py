@@ -6,15 +6,17 @@ parameter, taken from another task, or a number one higher. Turns at which the n
 holds as it is, such as a choice of tool, are left out. `base`: all ground-truth calls, which are right.
 
 Tools come without metadata, so that all count as changing. Results are not recorded: what an agent could have read is
-stood in for by the task's initial state, as one result. A right call is left out if an earlier call of the task ran and
-a value of it stands neither in that state nor in what the user said: it may come from a result that nobody recorded.
-How many these are, and what is stopped of all right calls, is printed beside it.
+stood in for by the task's initial state, as one result. A right call is left out if a value of it stands neither in
+that state nor in what the user said, and may come from a result that nobody recorded: an earlier call of the task ran,
+or the tools look such a value up by another, as an airport's code by the city, which the ground truth leaves out. How
+many these are, and what is stopped of all right calls, is printed beside it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -24,9 +26,9 @@ from typing import Any, NamedTuple
 from demur.envs.guards import Context, Guard, checked
 from demur.envs.guards.provenance.values import spelled, stretch_of, values_in
 from demur.envs.protocol import act, render_observation
+from demur.envs.suites.calls import keyword_call
 from demur.envs.tool import Parameter, Tool
 from demur.envs.trace import Level, ToolCall, Turn, Verdict
-from demur.eval.traces.files import keyword_call
 
 FILES = {
     "GorillaFileSystem": "gorilla_file_system",
@@ -38,6 +40,7 @@ FILES = {
     "TravelAPI": "travel_booking",
     "VehicleControlAPI": "vehicle_control",
 }
+_LOOK_UP = re.compile(r"(?:get|find)_(?P<what>\w+)_(?:based_on|by)_\w+")
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "any": None}
 
 
@@ -85,11 +88,24 @@ async def _judge(guard: Guard, folder: Path) -> Found:
 
 
 def _is_on_record(context: Context, call: ToolCall) -> bool:
-    """Whether no earlier result can be missing: none came before, or each value stands in a text that is there."""
-    if len(context.history) == 1:
-        return True
+    """Whether each value stands in a text that is there. Before the first call there are no results to miss, but for
+    those of look-ups that the ground truth leaves out."""
     texts = (context.query, *context.user_said, context.history[0].observation or "")
-    return all(_stands(text, texts) for value in values_in(call.arguments) if (text := spelled(value)))
+    elsewhere = {
+        name
+        for name, argument in call.arguments.items()
+        if any((text := spelled(value)) and not _stands(text, texts) for value in values_in(argument))
+    }
+    if len(context.history) > 1:
+        return not elsewhere
+    return not any(_is_looked_up(context.tools, call, name) for name in elsewhere)
+
+
+def _is_looked_up(tools: Mapping[str, Tool], call: ToolCall, name: str) -> bool:
+    """Whether a tool finds such a value by another, as `get_zipcode_based_on_city` does for "the zipcode of a city"."""
+    described = next(p.schema.get("description", "") for p in tools[call.name].parameters if p.name == name)
+    found = filter(None, map(_LOOK_UP.match, tools))
+    return any(word in str(described).casefold().split() for one in found for word in one["what"].split("_"))
 
 
 def guesses(folder: Path) -> Iterator[Guess]:
@@ -125,9 +141,9 @@ def right_calls(folder: Path) -> Iterator[tuple[Context, ToolCall]]:
 
 
 def _context(folder: Path, task: Mapping[str, Any], said: Sequence[str], history: Sequence[Turn]) -> Context:
-    """The message that is worked on is the query; those before it were said earlier."""
+    """The first message is the query; the others were said since, the one that is worked on last."""
     tools = {tool.name: tool for name in task["involved_classes"] for tool in _tools(folder, FILES[name])}
-    return Context(query=said[-1], tools=tools, history=tuple(history), user_said=tuple(said[:-1]))
+    return Context(query=said[0], tools=tools, history=tuple(history), user_said=tuple(said[1:]))
 
 
 def _history(task: Mapping[str, Any], turns: Sequence[Sequence[str]]) -> list[Turn]:

@@ -13,8 +13,13 @@ class Text(NamedTuple):
 
 
 class ScriptedModel:
-    """Answers the guard's questions by rules: a value holds if it stands in a source as it is, unless it is an address
-    or id made up; all else holds. It stands in for a model where calls are counted, and is no measure of one."""
+    """Answers the guard's questions by rules: an address, or an id of eight digits, that no source holds is made up;
+    all else holds.
+
+    Each question is answered from what its prompt shows, alone as among others, for every pipeline. It stands in for a
+    model where calls are counted and is no measure of one: whether a call is about the right record, or a request has
+    several readings, it never doubts. So where two pipelines differ in what they stop, code made the difference.
+    """
 
     async def complete(self, messages: Any, **options: Any) -> Text:
         data = json.loads(messages[1]["content"])

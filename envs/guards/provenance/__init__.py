@@ -13,11 +13,12 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from demur.envs.guards.provenance.code import code_deciders, unique_deciders
-from demur.envs.guards.provenance.deciders import Decider, Default
+from demur.envs.guards.provenance.deciders import Decider, Default, OnlyAgainst
 from demur.envs.guards.provenance.guard import Mode, PlanOf, ProvenanceGuard
 from demur.envs.guards.provenance.models import Asker, Model, ModelDecider, ModelParameters, ModelUnique
 from demur.envs.guards.provenance.parameters import FromAnnotations, FromNames
 from demur.envs.guards.provenance.relations import Relation
+from demur.envs.guards.provenance.settled import OneCandidate
 from demur.envs.guards.provenance.sources import Plugin
 
 __all__ = ["ProvenanceGuard", "provenance_guard"]
@@ -43,13 +44,19 @@ def provenance_guard(
 ) -> ProvenanceGuard:
     """The shipped configuration: code first, then the model if there is one, then the stated default.
 
-    Without a model the verdict's reason names the relations that could not be decided. The other parameters are those
-    of `ProvenanceGuard`; options, such as `temperature`, go to the model.
+    Without a model the verdict's reason names the relations that could not be decided. With one a check costs at most
+    two calls: none if code rejects in stage I or II; one for what it leaves open there; and a blind one for stage
+    III, unless the look-ups left a single candidate. A tool without annotations costs one more, once. What code
+    rejects the model cannot overrule. The other parameters are those of `ProvenanceGuard`; options, such as
+    `temperature`, go to the model.
     """
     asker = None if model is None else Asker(model, **options)
-    by_code = code_deciders()
+    by_code = dict(code_deciders())
+    if asker is not None:
+        # code looks at the record that a call is about, and not at the rest of it, such as an amount
+        by_code[Relation.CAN_ADDRESS] = OnlyAgainst(by_code[Relation.CAN_ADDRESS])
     by_model = () if asker is None else (ModelDecider(asker),)
-    unique = unique_deciders() if asker is None else (*unique_deciders(), ModelUnique(asker))
+    unique = unique_deciders() if asker is None else (*unique_deciders(), OneCandidate(), ModelUnique(asker))
 
     def chain(relation: Relation) -> tuple[Decider, ...]:
         first = (by_code[relation],) if relation in by_code else ()

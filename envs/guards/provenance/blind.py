@@ -26,8 +26,17 @@ def blind(context: Context, call: ToolCall, subtask: str) -> Blind:
     subtask, so that a choice between several records is not given away.
     """
     said = "\n".join((context.query, *context.user_said))
-    ran = tuple(turn for turn in context.history if turn.executed)
-    hidden = replace(context, plan="", check=None, history=ran, confirmed=(), approved=(), contract=None)
+    ran = [at for at, turn in enumerate(context.history) if turn.executed]
+    hidden = replace(
+        context,
+        plan="",
+        check=None,
+        history=tuple(context.history[at] for at in ran),
+        partial=frozenset(new for new, at in enumerate(ran) if at in context.partial),
+        confirmed=(),
+        approved=(),
+        contract=None,
+    )
     values = {text for value in values_in(call.arguments) if (text := spelled(value))}
     return Blind(
         hidden,

@@ -113,6 +113,17 @@ class Default:
         return question.finding(self.holds, "default", reason, spans=before.spans, question=before.question)
 
 
+class OnlyAgainst:
+    """What another rejects. What it accepts is left to the rest of the chain, with its reason and evidence."""
+
+    def __init__(self, other: Decider) -> None:
+        self._other = other
+
+    async def decide(self, question: Question, sources: Sequence[Source]) -> Finding:
+        finding = await self._other.decide(question, sources)
+        return finding.model_copy(update={"holds": None}) if finding.holds else finding
+
+
 class Specified:
     """SpecifiedBy: the rule that the tool is one of those on offer."""
 

@@ -30,7 +30,7 @@ class FromNames:
     """Without a model: a text parameter called `body`, `note` and the like is generative, any other is derivable."""
 
     async def derivable(self, tool: Tool) -> frozenset[str]:
-        return frozenset(p.name for p in tool.parameters if not _is_free_text(p))
+        return frozenset(p.name for p in tool.parameters if not is_free_text(p))
 
 
 class FromAnnotations:
@@ -71,7 +71,8 @@ class Once:
         return names
 
 
-def _is_free_text(parameter: Parameter) -> bool:
+def is_free_text(parameter: Parameter) -> bool:
+    """Whether the model composes its value, as far as the name tells."""
     words = re.findall(r"[A-Z]?[a-z]+", parameter.name)
     is_text = parameter.schema.get("type") == "string" and "enum" not in parameter.schema
     return is_text and bool(words) and words[-1].casefold() in _FREE_TEXT

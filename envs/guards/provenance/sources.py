@@ -25,6 +25,7 @@ class Source:
     """One text. id: `query`, `user:0`, `confirmed:0`, `result:3` (of turn 3), `docs:send_email`, or a plug-in's own.
 
     turn: 0-based, for results. tool and call: what made a result; tool also names whose documentation it is.
+    partial: the agent saw more of it.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Source:
     turn: int | None = None
     tool: str | None = None
     call: ToolCall | None = None
+    partial: bool = False
 
 
 Plugin = Callable[[Context], Iterable[Source]]
@@ -77,7 +79,15 @@ def _results(context: Context, trusted: Collection[str]) -> Iterator[Source]:
             continue
         text = turn.observation.removeprefix(_OPEN).removesuffix(_CLOSE)
         origin = Origin.TRUSTED if call.name in trusted else Origin.UNTRUSTED
-        yield Source(id=f"result:{number}", origin=origin, text=text, turn=number, tool=call.name, call=call)
+        yield Source(
+            id=f"result:{number}",
+            origin=origin,
+            text=text,
+            turn=number,
+            tool=call.name,
+            call=call,
+            partial=number in context.partial,
+        )
 
 
 @lru_cache(maxsize=1024)

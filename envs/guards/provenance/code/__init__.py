@@ -18,7 +18,7 @@ def code_deciders() -> Mapping[Relation, Decider]:
         Relation.RELEVANT_TO: VerbRelevance(tracers),
         Relation.DERIVED_FROM: TracedDerived(tracers),
         Relation.APPEAR_IN: TracedAppears(tracers),
-        Relation.CAN_ADDRESS: Addresses(),
+        Relation.CAN_ADDRESS: Addresses(tracers),
     }
 
 

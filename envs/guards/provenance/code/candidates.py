@@ -14,6 +14,8 @@ import regex
 
 from demur.envs.guards.provenance.code.branches import against_branch
 from demur.envs.guards.provenance.code.conditions import Request, read_request
+from demur.envs.guards.provenance.code.derived import Tracers
+from demur.envs.guards.provenance.code.exchange import misplaced
 from demur.envs.guards.provenance.code.fitting import against, better
 from demur.envs.guards.provenance.code.lookups import (
     Choice,
@@ -25,8 +27,11 @@ from demur.envs.guards.provenance.code.lookups import (
     tied_in,
 )
 from demur.envs.guards.provenance.code.missing import open_choice, placeholder_in
+from demur.envs.guards.provenance.code.repeats import against_repeat
+from demur.envs.guards.provenance.code.required import left_open
 from demur.envs.guards.provenance.code.rows import Row
 from demur.envs.guards.provenance.code.slots import against_slot
+from demur.envs.guards.provenance.code.unused import named_instead
 from demur.envs.guards.provenance.code.values import moment_of
 from demur.envs.guards.provenance.deciders import Question
 from demur.envs.guards.provenance.relations import Finding, Origin
@@ -51,14 +56,27 @@ class Doubt(NamedTuple):
 class Addresses:
     """CanAddress: the record is the one that the request describes, and the request's condition holds."""
 
+    def __init__(self, tracers: Tracers) -> None:
+        self._tracers = tracers
+
     async def decide(self, question: Question, sources: Sequence[Source]) -> Finding:
         said = _said(sources)
         request = read_request(said, question.context.now)
         call, lookups = question.proposed, LookUps(sources)
-        if missing := open_choice(call, question.tool, said, lookups.holds):
+        last = (question.context.query, *question.context.user_said)[-1]
+        missing = open_choice(call, question.tool, said, lookups.holds)
+        if missing := missing or left_open(call, question.tool, last, request, lookups):
             return question.finding(False, "code", missing.reason, question=missing.question)
         results = [one.source for one in lookups.all]
         if reason := against_branch(request, call, results) or against_slot(request, call, results):
+            return question.finding(False, "code", reason)
+        tracer = self._tracers.of(sources, question.context.now)
+        said_by_user = tracer.origins.said_by_user
+        if reason := (
+            misplaced(question, tracer)
+            or against_repeat(request, question, said_by_user)
+            or named_instead(request, question, tracer)
+        ):
             return question.finding(False, "code", reason)
         values = list(islice(_chosen(question, said), _MOST_VALUES))
         dated = any(moment_of(str(value)) is not None for value in values_in(call.arguments))

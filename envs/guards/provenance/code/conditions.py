@@ -50,7 +50,8 @@ _PAST: Final = regex.compile(
 )
 _OVERDUE: Final = regex.compile(r"\boverdue\b|\bpast (?:its|their) due date\b", regex.IGNORECASE)
 _SEVERAL: Final = regex.compile(
-    r"(?<!after )(?<!at )(?<!above )\b(?:all(?! day| right| night| i | we )|every(?! time)|each|both|"
+    r"(?<!after )(?<!at )(?<!above )\b(?:all(?! (?:day|morning|afternoon|evening|night|week|right|along|i|we)\b)|"
+    r"every(?! time)|each|both|"
     r"any(?! more| longer)|everyone|everybody|several|these|those|them all|merge|duplicates?|double|twice)\b",
     regex.IGNORECASE,
 )
@@ -188,8 +189,18 @@ def _kinds(text: str) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def kinds_in(text: str) -> frozenset[str]:
     """The kinds of records that a text names, each by all its words: a meeting is also an event."""
+    return frozenset[str]().union(*_named(text))
+
+
+def kind_names(text: str) -> list[str]:
+    """One name for each kind of record that a text names."""
+    return [min(kind) for kind in _named(text)]
+
+
+@lru_cache(maxsize=1024)
+def _named(text: str) -> list[frozenset[str]]:
     words = frozenset(map(singular, words_in(text)))
-    return frozenset[str]().union(*(group for group in _KINDS if group & words))
+    return [kind for kind in _KINDS if kind & words]
 
 
 def _past(text: str) -> Tense | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from demur.envs.guards.provenance.code.missing import described
 from demur.envs.guards.provenance.code.texts import Texts
 from demur.envs.guards.provenance.code.tracing import Evidence, Tracer
 from demur.envs.guards.provenance.deciders import Question
@@ -80,8 +81,10 @@ def _each(tracers: Tracers, question: Question, sources: Sequence[Source]) -> li
 
 
 def _asked(question: Question, value: Any) -> str:
-    tool, parameter = question.proposed.name, question.parameter
-    return f"What should {parameter!r} be for {tool}? {_shown(value)} does not come from you."
+    assert question.parameter is not None
+    call = question.proposed
+    what = described(call, question.tool, question.parameter)
+    return f"What should {what} be for {call.name}? {_shown(value)} does not come from you."
 
 
 def _shown(value: Any) -> str:

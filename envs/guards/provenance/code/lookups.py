@@ -12,6 +12,7 @@ import regex
 from demur.envs.guards.provenance.code.conditions import YOU, Request
 from demur.envs.guards.provenance.code.records import Table, table_of
 from demur.envs.guards.provenance.code.rows import Row, form_of, singular, words_in
+from demur.envs.guards.provenance.code.values import moment_of
 from demur.envs.guards.provenance.sources import Source
 from demur.envs.guards.provenance.values import values_in
 
@@ -150,7 +151,9 @@ def tied_in(request: Request, one: LookUp) -> list[Row]:
     rows = [row for row in one.rows if row.ids]
     if len(rows) < 2:
         return []
-    key = request.words & {singular(word) for text in one.given for word in words_in(text)}
+    # a look-up by a day alone lists what that day holds, whatever the request is about
+    named = [text for text in one.given if moment_of(text) is None]
+    key = request.words & {singular(word) for text in named for word in words_in(text)}
     if not key:
         return []
     fits = {row: request.words & row.all_words for row in rows}

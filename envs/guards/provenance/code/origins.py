@@ -104,13 +104,15 @@ class Origins:
             found.append(said[starts[-1] if starts else 0 : ending.start() if ending else len(said)])
         return "\n".join(dict.fromkeys(found))
 
-    def against(self, place: Place, depth: int = 0) -> str | None:
-        """Why a value that stands here may not drive a call, or None."""
+    def against(self, place: Place, depth: int = 0, *, named: bool = False) -> str | None:
+        """Why a value that stands here may not drive a call, or None. named: the request names what the value is, such
+        as an address."""
         source = place.source
         if source.origin is not Origin.UNTRUSTED:
             return None
         if order := covering(place.text.commands, place.start, place.end):
-            if not self._asked_for(order, source, place.text, depth) or self._addressed_elsewhere(place):
+            told = named and not order.strong and self.pointed(source, depth) and not self.driven(source, depth)
+            if not (told or self._asked_for(order, source, place.text, depth)) or self._addressed_elsewhere(place):
                 return f"it stands in an order to the reader inside {source.id}, which the user did not write"
             return None
         if self.driven(source, depth):
@@ -124,7 +126,12 @@ class Origins:
             return False
         if self.carries_out and self._is_named_in(Text(self.carries_out), source):
             return not _SELF_SERVING.search(text.text, order.start, order.end)
-        return not order.strong and bool(order.effects & self.effects - {"read"})
+        if order.strong:
+            return False
+        if order.effects <= {"run", "read"}:  # "visit the website", for who asked what the websites say
+            stems = set(map(stem, words_of(text.text[order.start : order.end])))
+            return "read" in self.effects and any(len(word) > 3 for word in stems & self.said_stems)
+        return bool(order.effects & self.effects - {"read"})
 
     def _addressed_elsewhere(self, place: Place) -> bool:
         """An address out of an order, where the request names one itself and does not ask to do what the text says."""
@@ -175,6 +182,10 @@ class Origins:
             if (places := list(islice(text.places(value), 10))) and not repeats(other, value)
             for place in (Place(other, text, *stretch) for stretch in places)
         ]
+
+    def documents(self, value: str) -> bool:
+        """Whether some tool's documentation has a value as it is written."""
+        return any(value in source.text for source, _ in self.docs.values())
 
     def said_by_user(self, value: str) -> bool:
         """Whether the user wrote a value, in any of its forms."""

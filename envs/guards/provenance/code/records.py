@@ -29,6 +29,7 @@ _LITERAL_CHARS: Final = 20_000
 """Of a Python literal: its parser keeps far more in memory than the text takes, and can't be stopped."""
 _MOST_ROWS: Final = 2_000
 _MOST_FIELDS: Final = 60
+_LONGEST_FIELD: Final = 2_000
 _DEEPEST: Final = 4
 
 _KEY: Final = regex.compile(r"^[ \t]*(-[ \t]+)?([\p{L}_][\p{L}\p{N}_ ]{0,40}):(?:[ \t]+(.*))?$")
@@ -185,8 +186,12 @@ def _lines(text: str) -> Iterator[_Line]:
 def _mappings(lines: list[_Line]) -> list[Row]:
     """A list of "- key: value" blocks, or one such block. Empty if the lines are none."""
     rows: list[list[Field]] = []
-    known = 0
+    known, quote = 0, ""
     for line in lines:
+        if quote:  # a quoted text that goes over several lines, whatever they look like
+            rows[-1][-1] = _longer(rows[-1][-1], line)
+            known, quote = known + 1, "" if _ends(line.text, quote) else quote
+            continue
         found = _KEY.match(line.text)
         if found is None:
             continue
@@ -197,11 +202,27 @@ def _mappings(lines: list[_Line]) -> list[Row]:
         start = line.start + (found.start(3) if found[3] else len(line.text))
         if len(rows[-1]) < _MOST_FIELDS:
             rows[-1].append(Field(found[2], value.strip("'\""), start, start + len(value)))
+            if value[:1] in ("'", '"') and (len(value) == 1 or not _ends(value, value[0])):
+                quote = value[0]
     # a name that comes twice in one block: each line is a record of its own, such as "Id: 1, Name: x"
     twice = any(len({field.name for field in fields}) < len(fields) for fields in rows)
     if known < 2 or known * 2 < len(lines) or twice:
         return []
     return [Row(tuple(fields), fields[0].start, fields[-1].end) for fields in rows if fields]
+
+
+def _longer(field: Field, line: _Line) -> Field:
+    end = line.start + len(line.text)
+    text = field.text if len(field.text) > _LONGEST_FIELD else f"{field.text} {line.text.strip()}"
+    return Field(field.name, text, field.start, end)
+
+
+def _ends(text: str, quote: str) -> bool:
+    """Whether a quoted text ends here; a doubled quote, or one behind a backslash, stands for itself."""
+    left = text.rstrip()
+    closing = len(left) - len(left.rstrip(quote))
+    escaped = quote == '"' and left[: len(left) - closing].endswith("\\")
+    return closing % 2 == 1 and not escaped
 
 
 def _table(lines: list[_Line]) -> list[Row]:

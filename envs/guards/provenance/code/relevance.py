@@ -11,28 +11,26 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
+from demur.envs.guards.provenance.code.contest import better_tool
 from demur.envs.guards.provenance.code.derived import Tracers
 from demur.envs.guards.provenance.code.tracing import Tracer
-from demur.envs.guards.provenance.code.verbs import effects_of_word, stem, tool_effects, words_of
+from demur.envs.guards.provenance.code.verbs import objects_of, stem, tool_effects, words_of
 from demur.envs.guards.provenance.deciders import Question
 from demur.envs.guards.provenance.relations import Finding, Span
 from demur.envs.guards.provenance.sources import Source
-from demur.envs.guards.provenance.values import spelled, values_in
-from demur.envs.tool import Tool
+from demur.envs.guards.provenance.values import spelled, stretch_of, values_in
 
 _FREE_TEXT: Final = 20_000
 _MOST_NAMED: Final = 20
 _NAMED = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w|(?:https?://|www\.)[^\s<>\"']*[\w/]|\b[A-Z]{0,4}\d{6,34}\b")
-# words that ask for something to go without one of the verbs
 _GOES: Final = re.compile(
-    r"\b(?:rid of|instead|no longer|not need\w*|don['’]?t need\w*|without|except|only keep|keep only|replace\w*"
-    r"|move\w*|"
-    r"merge\w*|free up|out of|take \w+(?: \w+)? (?:off|out|down)|off|stop|end|away|unneeded|obsolete|duplicates?"
-    r"|dedup\w*|"
-    r"gone|go|died|lost|over|old|expired?|swap|change|leave[sd]?|left|fire[sd]?|reset|rotate\w*|archive\w*|from "
-    r".{1,40} to)\b",
+    r"\b(?:rid of|instead|in place of|no longer|not need\w*|don['’]?t need\w*|without|except|only keep|keep only|"
+    r"replace\w*|move\w*|merge\w*|free up|out of|take \w+(?: \w+)? (?:off|out|down)|off|stop|end|away|unneeded|"
+    r"obsolete|duplicates?|dedup\w*|gone|go|died|lost|over|old|expired?|swap|change|leave[sd]?|left|fire[sd]?|reset|"
+    r"rotate\w*|archive\w*|from .{1,40} to)\b",
     re.IGNORECASE,
 )
+"""Words that ask for something to go without one of the verbs."""
 
 
 class VerbRelevance:
@@ -52,9 +50,11 @@ class VerbRelevance:
         if carried := _passed_on(question, tracer):
             reason = f"its text passes on what an order in {carried.source} names, which the user did not write"
             return question.finding(False, "code", reason, spans=[carried])
+        if better := _better(question, origins.said):
+            return question.finding(False, "code", f"{better} fits the step by far better")
         if origins.carries_out or not origins.effects or not does:
             return question.undecided("code", "the request's verbs do not tell")
-        is_named = bool(_objects(tool) & origins.said_stems)
+        is_named = bool(objects_of(tool.name) & origins.said_stems)
         if does & origins.effects - {"read"}:
             if is_named:
                 return question.finding(True, "code", "the request asks for such a change")
@@ -64,13 +64,26 @@ class VerbRelevance:
         return question.undecided("code", "the request's verbs do not tell")
 
 
+def _better(question: Question, said: str) -> str | None:
+    """A tool on offer that fits the plan by far better. A plan that names all the values of the call means the call."""
+    plan = question.subtask
+    if not plan.strip():
+        return None
+    arguments = question.proposed.arguments
+    derivable = {name: arguments[name] for name in question.tool.derivable if name in arguments}
+    values = [text for value in values_in(derivable) if (text := spelled(value))]
+    if len(values) > 1 and all(stretch_of(value, plan) for value in values):
+        return None
+    return better_tool(question.context.tools, question.proposed.name, plan=plan, said=said)
+
+
 def _only_ordered(question: Question, tracer: Tracer, does: frozenset[str]) -> tuple[Source, Span] | None:
     """The order that a call carries out of which the user said nothing: neither a value nor such a change."""
     origins = tracer.origins
     values = (spelled(value) for value in values_in(question.proposed.arguments))
     if any(value and len(value) > 1 and origins.said_by_user(value) for value in values):
         return None
-    objects = _objects(question.tool)
+    objects = objects_of(question.tool.name)
     if does & origins.effects and objects & origins.said_stems:
         return None
     found = _looked_up(question, tracer)
@@ -80,13 +93,6 @@ def _only_ordered(question: Question, tracer: Tracer, does: frozenset[str]) -> t
             span = Span(source=source.id, start=order.start, end=order.end, text=text, origin=source.origin)
             return source, span
     return None
-
-
-def _objects(tool: Tool) -> set[str]:
-    """Stems of its name's words but the verb."""
-    words = words_of(tool.name.rpartition(".")[2])
-    verb = next((word for word in words if effects_of_word(word)), None)
-    return {stem(word) for word in words if word != verb and len(word) > 2}
 
 
 def _looked_up(question: Question, tracer: Tracer) -> list[str]:

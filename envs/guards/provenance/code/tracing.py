@@ -8,6 +8,7 @@ parts trace one by one. A value that a result gives counts only where it may dri
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -16,9 +17,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
+import regex
+
 from demur.envs.guards.provenance.code.origins import Origins, Place, repeats
 from demur.envs.guards.provenance.code.texts import Text, Texts
-from demur.envs.guards.provenance.code.values import moment_of, read_values, to_number
+from demur.envs.guards.provenance.code.values import NAME_OF_A_THING, READ, moment_of, read_values, to_number
 from demur.envs.guards.provenance.code.verbs import stem, words_of
 from demur.envs.guards.provenance.sources import Source
 from demur.envs.guards.provenance.values import spelled, values_in
@@ -27,6 +30,7 @@ from demur.envs.tool import Parameter, Tool
 _WORDS: Final = 60
 _OPERANDS: Final = 60
 _POOL: Final = 2_000
+_LONGEST_NAME: Final = 200
 _DAY = Decimal(1440)
 _OPEN_TIME = re.compile(
     r"\b(?:any ?time|free|available|availab\w*|slots?|whenever|earliest|soonest|first|next)\b", re.IGNORECASE
@@ -34,6 +38,7 @@ _OPEN_TIME = re.compile(
 _UNTIL_NOW = re.compile(
     r"\b(?:since|so far|until now|up to now|to date|ever|seit|depuis|desde)\b|以来|至今", re.IGNORECASE
 )
+_INVISIBLE = regex.compile(r"\p{Cf}")
 _SCHEME = re.compile(r"^(?:https?://|mailto:)|/+$", re.IGNORECASE)
 _IDENTIFYING = re.compile(r"[\d@/\\]|\w\.\w")
 _IDENTIFIERS: Final = [[word] for word in "id ids code key number no ref pin iban account phone".split()]
@@ -44,6 +49,20 @@ _SMALL_WORDS = frozenset(
     "a an the of for to and or in on at by with from re fw fwd is are be this that my your our their his her "
     "its".split()
 )
+_SUM = re.compile(
+    r"\b(?:plus|minus|add(?:ed|ing)?|total|sum|altogether|combined|together|difference|remain\w*|rest|balance|"
+    r"increas\w*|decreas\w*|rais\w*|reduc\w*|adjust\w*|exten\w*|top up|by \W?\d[\d.,]*|"
+    r"\d+\S* (?:\w+ )?(?:more|less|extra|later|earlier|longer|shorter))\b",
+    re.IGNORECASE,
+)
+_SHARE = re.compile(
+    r"%|\b(?:half|halve|third|quarter|double|twice|triple|times|each|per|apiece|average|mean|percent|split|equally|tip|tax"
+    r"|vat|discount|rate|off|fold)\b",
+    re.IGNORECASE,
+)
+_OPERATIONS: Final = {"a sum": _SUM, "a difference": _SUM, "a product": _SHARE, "a share": _SHARE}
+_AROUND: Final = 40
+"""Characters around a number in which words say what is to be done with it."""
 Moment = tuple[date | None, int | None]
 """A date, a time of day in minutes, or both."""
 
@@ -78,17 +97,48 @@ class Tracer:
         text = spelled(value)
         if not text:
             return Evidence((), "a truth value, or empty")
+        if not self._is_copied(value):
+            return Evidence((), "another spelling", f"it is not spelled as in the texts: {value[:100]!r}")
         number = _as_number(value, text)
         moment = None if number is not None else moment_of(text)
         # what stands somewhere is not also guessed at: an order's number may well be a sum of others
-        return self._best(self._direct(text, number, moment, tool)) or self._best(
-            self._inferred(text, number, moment, parameter, tool)
+        named = self.origins.said_stems.issuperset(map(stem, words_of(parameter)))
+        return (
+            self._best(self._direct(text, number, moment, tool), named)
+            or self._best(self._inferred(text, number, moment, parameter, tool), named)
+            or (None if re.search(r"\s", text) and moment is None else next(self._not_recorded(), None))
         )
 
-    def _best(self, found: Iterator[Evidence]) -> Evidence | None:
+    def _is_copied(self, value: Any) -> bool:
+        """Whether what names something is spelled as some text has it: the case of its letters, nothing around it, no
+        signs that look like others. The case is free where the user wrote it; what no text holds is not looked at here.
+        """
+        if not isinstance(value, str) or len(value) > _LONGEST_NAME or "\n" in value:
+            return True
+        if value != value.strip() and value.strip():
+            return False
+        texts = [text for _, text in (*self.origins.users, *self.origins.others)]
+        shouted = value.isupper() and not self.origins.documents(value)
+        if not (_IDENTIFYING.search(value) or _INVISIBLE.search(value) or shouted):
+            return True
+        if any(value in text.text for text in texts):
+            return True
+        plain = _INVISIBLE.sub("", unicodedata.normalize("NFKC", value)).strip()
+        lower = _SCHEME.sub("", plain.lower())
+        if plain != value:
+            return not any(lower in text.lower for text in texts)
+        if shouted and any(lower in text.lower for text in texts):
+            return False
+        if moment_of(plain) or re.search(r"\s", plain) or any(lower in text.lower for _, text in self.origins.users):
+            return True
+        there = [text for text in texts if lower in text.lower]
+        return not there or any(_SCHEME.sub("", value) in text.text for text in there)
+
+    def _best(self, found: Iterator[Evidence], named: bool) -> Evidence | None:
         first: Evidence | None = None
         for evidence in found:
-            against = next((why for place in evidence.places if (why := self.origins.against(place))), None)
+            reasons = (self.origins.against(place, named=named) for place in evidence.places)
+            against = next(filter(None, reasons), None)
             if against is None:
                 return evidence
             first = first or replace(evidence, against=against)
@@ -122,6 +172,13 @@ class Tracer:
         elif number is None:
             yield from self._worded(text, parameter, tool)
 
+    def _not_recorded(self) -> Iterator[Evidence]:
+        """The end of a record that leaves out the rest of what the agent saw."""
+        for source, text in self.origins.others:
+            end = len(text.text)
+            if source.partial and self.origins.pointed(source) and not self.origins.driven(source):
+                yield Evidence((Place(source, text, end, end),), "may stand in what the record leaves out")
+
     def _verbatim(self, text: str, among: Iterable[tuple[Source, Text]]) -> Iterator[Place]:
         plain = _SCHEME.sub("", text)
         for source, held in among:
@@ -149,8 +206,16 @@ class Tracer:
         pool = self._pool
         for one, first in self._operands:
             for other, what in _partners(number, one):
-                if (second := pool.get(other)) is not None:
+                second = pool.get(other)
+                if second is not None and self._is_asked_to(_OPERATIONS[what], first, second):
                     yield Evidence((first, second), what)
+
+    def _is_asked_to(self, operation: re.Pattern[str], *operands: Place) -> bool:
+        """Whether the request, or the words around an operand, speak of such a step: two numbers give many others."""
+        return bool(operation.search(self.origins.said[:READ])) or any(
+            operation.search(place.source.text, max(0, place.start - _AROUND), place.end + _AROUND)
+            for place in operands
+        )
 
     @cached_property
     def _pool(self) -> dict[Decimal, Place]:
@@ -159,6 +224,9 @@ class Tracer:
             for number, stretch in text.values.numbers.items():
                 if len(pool) >= _POOL:
                     return pool
+                # what a call was made with is no news in its result
+                if repeats(source, f"{number:f}"):
+                    continue
                 pool.setdefault(number, Place(source, text, *stretch))
         return pool
 
@@ -169,7 +237,7 @@ class Tracer:
             (number, Place(source, text, *stretch))
             for source, text in (*self.origins.users, *named)
             for number, stretch in islice(text.values.numbers.items(), _OPERANDS)
-            if number
+            if number not in (0, 1) and not repeats(source, f"{number:f}")
         ][: 2 * _OPERANDS]
 
     def _is_short(self, source: Source, text: Text) -> bool:
@@ -215,7 +283,8 @@ class Tracer:
             pass
         elif self._now is None:
             # any clock shows whether the request names a date, be it a relative one
-            if not read_values(self.origins.said, datetime(2024, 1, 1)).days:
+            said = NAME_OF_A_THING.sub(" ", self.origins.said)
+            if not read_values(said, datetime(2024, 1, 1)).days:
                 yield Evidence((), "the request sets no date, and there is no clock to check it by")
         elif day == self._now.date():
             yield Evidence((), "today")

@@ -27,6 +27,9 @@ READ: Final = 100_000
 _MOST = 5_000
 """Values of a kind that are kept of one text."""
 
+NAME_OF_A_THING: Final = re.compile(r"(?<!\w)'[^'\n]{1,200}'|\"[^\"\n]{1,200}\"|\S+\.[^\W\d]{2,4}\b")
+"""What is quoted, and files: a month or a verb in a name says nothing of the request."""
+
 Stretch = tuple[int, int]
 K = TypeVar("K")
 
@@ -63,6 +66,14 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _MONEY_NUMBER = re.compile(r"(?<=[$€£¥₹])\s?(\d[\d,.'’]{0,20}\d|\d)(?:\s?(k|m|mn|million|thousand)\b)?", re.IGNORECASE)
+_NO_NUMBER = re.compile(r"(?<!\d)\d{4}([-/.])\d{1,2}\1\d{1,2}(?!\d)|(?<![\d:.])\d{1,2}:\d{2}(?::\d{2})?(?!\d)")
+"""Dates and times, whose parts are no numbers."""
+_ONE = re.compile(
+    r"(?<!\bthe )(?<!\bthis )(?<!\bthat )(?<!\bno )(?<!\bany )(?<!\bevery )(?<!\bwhich )(?<!\beach )(?<!\w)"
+    r"one(?= (?!more thing|of|that|who|which|with|at|for|in|on|to|and|or|is|was|i|we|you|he|she|they|it)[^\W\d])",
+    re.IGNORECASE,
+)
+"""As a count, and no pronoun."""
 _SCALES = {"%": Decimal("0.01"), "k": Decimal(1000), "m": Decimal(10**6), "mn": Decimal(10**6)}
 _SCALES |= {"thousand": Decimal(1000), "tausend": Decimal(1000), "mille": Decimal(1000), "million": Decimal(10**6)}
 
@@ -73,12 +84,12 @@ _SHORT_DATE = re.compile(r"(?<![\d.])(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})(?
 _DAY_MONTH = re.compile(
     r"(?<!\d)(\d{1,2})(?:st|nd|rd|th|\.|º)?(?:\s?(?:-|–|to|and|until|bis|au|al)\s?(?:the )?(\d{1,2})(?:st|nd|rd|th"
     r"|\.)?)?"
-    rf"\s(?:of |de )?({month_pattern()})\.?(?:,? (?:de )?(\d{{4}}))?\b",
+    rf"\s{{1,40}}(?:(?:of|de)\s{{1,40}})?({month_pattern()})\.?(?:,?\s{{1,40}}(?:de )?(\d{{4}}))?\b",
     re.IGNORECASE,
 )
 _MONTH_DAY = re.compile(
-    rf"\b({month_pattern()})\.? (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?(?:\s?(?:-|–|to|and|until)\s?(?:the )?(\d{{1,2}})"
-    r"(?:st|nd|rd|th)?)?(?!\d)(?:,? (\d{4}))?\b",
+    rf"\b({month_pattern()})\.?\s{{1,40}}(?:the )?(\d{{1,2}})(?:st|nd|rd|th)?"
+    r"(?:\s?(?:-|–|to|and|until)\s?(?:the )?(\d{1,2})(?:st|nd|rd|th)?)?(?!\d)(?:,?\s{1,40}(\d{4}))?\b",
     re.IGNORECASE,
 )
 _MONTH_ALONE = re.compile(rf"\b({month_pattern()})\b(?:,? (\d{{4}}))?", re.IGNORECASE)
@@ -175,8 +186,9 @@ def to_number(text: str) -> Decimal | None:
 
 
 def _numbers(text: str, words: Iterable[tuple[str, Stretch]]) -> Iterator[tuple[Decimal, Stretch]]:
+    plain = _NO_NUMBER.sub(lambda match: " " * len(match[0]), text)
     for pattern in (_NUMBER, _MONEY_NUMBER):
-        for match in pattern.finditer(text):
+        for match in pattern.finditer(plain):
             sign = -1 if pattern is _NUMBER and match[0][0] in "-−" else 1
             for number in number_readings(match[1]):
                 if match[2]:
@@ -184,8 +196,10 @@ def _numbers(text: str, words: Iterable[tuple[str, Stretch]]) -> Iterator[tuple[
                 yield (sign * number).normalize(), match.span()
                 yield number, match.span()
     for word, stretch in words:
-        if word in COUNTS and word not in ("a", "an", "un", "une"):
+        if word in COUNTS and word not in ("a", "an", "un", "une", "one"):
             yield COUNTS[word].normalize(), stretch
+    for match in _ONE.finditer(text):
+        yield Decimal(1), match.span()
 
 
 def _valid(year: int, month: int, day: int) -> Iterator[Day]:

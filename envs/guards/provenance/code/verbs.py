@@ -29,7 +29,7 @@ _VERBS: Final = {
     "ändere ändern modifier modifie cambiar cambia aggiorna 修改 更新 更改",
     "run": "run execute install deploy restart stop start scale launch call click open visit go navigate browse "
     "download "
-    "fetch follow login log sign use apply roll migrate restore backup back copy sync 运行 执行 访问 点击",
+    "fetch follow login log sign use apply roll migrate restore backup copy sync 运行 执行 访问 点击",
     "read": "read get list show find search look check summarize summarise view see count compare describe explain "
     "give display retrieve inspect review calculate compute recommend suggest lies zeige finde montre trouve "
     "muestra busca trova 查看 查找 显示",
@@ -55,11 +55,13 @@ def words_of(text: str) -> list[str]:
 @lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """`reservations`, `reserving` and `reserve` give the same: enough to compare words by, no dictionary form."""
-    for ending in ("ations", "ation", "ments", "ment", "ions", "ion", *_ENDINGS, "e", "y"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
+    for ending in ("ations", "ation", "ments", "ment", "ions", "ion", *_ENDINGS):
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not (ending == "s" and word.endswith("ss")):
             word = word.removesuffix(ending)
+            if word[-1] == word[-2] and (word[-1] in "bgmnprt" or (word.endswith("ell") and len(word) > 5)):
+                word = word[:-1]  # pinned, cancelled
             break
-    return word.removesuffix("e") if len(word) > 3 else word
+    return word[:-1] if len(word) > 3 and word[-1] in "eiy" else word
 
 
 _BY_STEM: Final[dict[str, frozenset[str]]] = {}
@@ -100,3 +102,11 @@ def tool_effects(tool: Tool) -> frozenset[str]:
             if effects := effects_of_word(word):
                 return effects
     return frozenset()
+
+
+@lru_cache(maxsize=4096)
+def objects_of(name: str) -> frozenset[str]:
+    """Stems of the words of a tool's name but the verb: what it is about."""
+    words = words_of(name.rpartition(".")[2])
+    verb = next((word for word in words if effects_of_word(word)), None)
+    return frozenset(stem(word) for word in words if word != verb and len(word) > 2)

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 import time
 from typing import Any
 
@@ -141,6 +142,27 @@ def test_a_model_decides_on_values_that_code_cannot_trace() -> None:
     assert agrees.kinds[0] == "RelevantTo+DerivedFrom+AppearIn+CanAddress"
     assert [q.get("parameter") for q in agrees.data(agrees.kinds[0])["questions"]] == [None, "day", "day", None]
     assert examine(proposed, guard=provenance_guard(doubts)).verdict.relation == "DerivedFrom"
+
+
+TWO_OF_A_NAME = json.dumps([{"name": "Ann Berg", "to": ADDRESS}, {"name": "Ann Holm", "to": "ann.holm@nord.example"}])
+
+
+def test_that_code_finds_the_right_record_does_not_spare_the_question_whether_the_call_can_address_the_plan() -> None:
+    known = context(query="Write to Ann Berg on Monday.", history=(result(TWO_OF_A_NAME),))
+    by_code = next(f for f in examine(MAIL, known).findings if f.relation is Relation.CAN_ADDRESS)
+    assert (by_code.holds, by_code.decided_by) == (True, "code")
+    model = ScriptedModel("CanAddress")
+    verdict = examine(MAIL, known, provenance_guard(model)).verdict
+    assert (verdict.level, verdict.stage, verdict.relation) == (Level.ASK, "II", "CanAddress")
+    assert model.kinds == ["RelevantTo+CanAddress"]
+
+
+def test_what_code_rejects_no_model_is_asked_about() -> None:
+    known = context(query="Write to Ann Holm on Monday.", history=(result(TWO_OF_A_NAME),))
+    model = ScriptedModel()
+    verdict = examine(MAIL, known, provenance_guard(model)).verdict
+    assert (verdict.level, verdict.stage, verdict.relation) == (Level.ASK, "II", "CanAddress")
+    assert model.asked == []
 
 
 def test_evidence_that_a_model_makes_up_does_not_count() -> None:

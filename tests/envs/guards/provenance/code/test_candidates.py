@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from demur.envs.guards import Context
 from demur.envs.guards.provenance.blind import blind
 from demur.envs.guards.provenance.code.candidates import Addresses, OneReading
+from demur.envs.guards.provenance.code.derived import Tracers
 from demur.envs.guards.provenance.deciders import Question
 from demur.envs.guards.provenance.relations import Finding, Relation
 from demur.envs.guards.provenance.sources import sources_of
@@ -67,7 +68,7 @@ def _context(query: str, *turns: Turn, said: tuple[str, ...] = ()) -> Context:
 
 def _decide(context: Context, proposed: ToolCall) -> Finding:
     question = Question(relation=Relation.CAN_ADDRESS, context=context, call=proposed)
-    return asyncio.run(Addresses().decide(question, sources_of(context)))
+    return asyncio.run(Addresses(Tracers()).decide(question, sources_of(context)))
 
 
 def _third(context: Context, proposed: ToolCall) -> Finding:
