@@ -185,7 +185,7 @@ def _is_guess(one: Judged) -> bool:
 
 
 def time_figures(checks: int, lengths: Sequence[int]) -> dict[str, float]:
-    """Each check sees one result more than the one before, as in a live agent; the oldest falls out."""
+    """Each check comes after another last result, as in a live agent that has just got it."""
     times = asyncio.run(_times(50, checks))
     p50, p99 = np.percentile(times[1:], [50, 99])
     CONSOLE.print(
@@ -203,8 +203,9 @@ async def _times(length: int, checks: int) -> list[float]:
     history = [_result(at, rng) for at in range(length + checks)]
     times = []
     for at in range(checks):
-        window = tuple(turn for turn, _ in history[at : at + length])
-        number, address = rng.choice(history[at : at + length])[1]
+        seen = [*history[: length - 1], history[length + at]]
+        window = tuple(turn for turn, _ in seen)
+        number, address = rng.choice(seen)[1]
         query = f"Send the report of order {number} to the customer of that order."
         context = Context(query=query, tools=_TOOLS, history=window, plan=f"send the report of order {number}")
         call = ToolCall(name="send_mail", arguments={"to": address, "order": number, "body": "Here it is."})

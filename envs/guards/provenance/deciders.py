@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from demur.envs.guards import Context
 from demur.envs.guards.provenance.relations import DecidedBy, Finding, Relation, Span
@@ -92,7 +92,6 @@ class Decider(Protocol):
     async def decide(self, question: Question, sources: Sequence[Source]) -> Finding: ...
 
 
-@runtime_checkable
 class BatchDecider(Decider, Protocol):
     """Answers several questions about one call at once, in order: a model needs one call for them."""
 
@@ -175,8 +174,9 @@ def _grouped(
 
 
 async def _answers(decider: Decider, questions: Sequence[Question], sources: Sequence[Source]) -> Sequence[Finding]:
-    if isinstance(decider, BatchDecider):
-        return await decider.decide_all(questions, sources)
+    if hasattr(decider, "decide_all"):  # isinstance with a protocol looks at all of its members, each time
+        batched: BatchDecider = decider
+        return await batched.decide_all(questions, sources)
     return [await decider.decide(question, sources) for question in questions]
 
 

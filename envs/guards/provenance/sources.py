@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, Final
 
 from demur.envs.guards import Context
 from demur.envs.guards.provenance.relations import Origin
 from demur.envs.tool import Tool
-from demur.envs.trace import ToolCall
+from demur.envs.trace import ToolCall, Turn
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
     """One text. id: `query`, `user:0`, `confirmed:0`, `result:3` (of turn 3), `docs:send_email`, or a plug-in's own.
 
     turn: 0-based, for results. tool and call: what made a result; tool also names whose documentation it is.
-    partial: the agent saw more of it.
+    partial: the agent saw more of it. memo: what deciders worked out of it, kept with it.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Source:
     tool: str | None = None
     call: ToolCall | None = None
     partial: bool = False
+    memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
 
 Plugin = Callable[[Context], Iterable[Source]]
@@ -75,19 +77,42 @@ def _agreed(call: ToolCall, context: Context) -> str:
 def _results(context: Context, trusted: Collection[str]) -> Iterator[Source]:
     for number, turn in enumerate(context.history):
         call = turn.action.call
-        if not turn.executed or turn.observation is None or call is None:
-            continue
-        text = turn.observation.removeprefix(_OPEN).removesuffix(_CLOSE)
-        origin = Origin.TRUSTED if call.name in trusted else Origin.UNTRUSTED
-        yield Source(
-            id=f"result:{number}",
-            origin=origin,
-            text=text,
-            turn=number,
-            tool=call.name,
-            call=call,
-            partial=number in context.partial,
-        )
+        if turn.executed and turn.observation is not None and call is not None:
+            origin = Origin.TRUSTED if call.name in trusted else Origin.UNTRUSTED
+            yield _RESULTS.of(turn, number, origin, number in context.partial)
+
+
+class _Kept:
+    """The sources of turns: a session's turns are the same at each of its checks, and so is what they hold."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._sources: dict[tuple[int, int, Origin, bool], tuple[Turn, Source]] = {}
+
+    def of(self, turn: Turn, number: int, origin: Origin, partial: bool) -> Source:
+        key = id(turn), number, origin, partial
+        known = self._sources.get(key)
+        if known is not None and known[0] is turn:
+            return known[1]
+        source = _result(turn, number, origin, partial)
+        if self._size + len(source.text) > self._most:
+            self._sources, self._size = {}, 0
+        self._sources[key] = turn, source
+        self._size += len(source.text)
+        return source
+
+
+_RESULTS: Final = _Kept(20_000_000)
+"""Characters."""
+
+
+def _result(turn: Turn, number: int, origin: Origin, partial: bool) -> Source:
+    call = turn.action.call
+    assert turn.observation is not None and call is not None, "it ran"
+    text = turn.observation.removeprefix(_OPEN).removesuffix(_CLOSE)
+    return Source(
+        id=f"result:{number}", origin=origin, text=text, turn=number, tool=call.name, call=call, partial=partial
+    )
 
 
 @lru_cache(maxsize=1024)

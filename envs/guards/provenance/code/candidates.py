@@ -86,7 +86,7 @@ class Addresses:
             if doubt := _doubt(request, choice, known, lookups, values, dated):
                 spans = [row.span(source) for source, row in doubt.found[:_LISTED]]
                 return question.finding(False, "code", doubt.reason, spans=spans, question=doubt.question)
-            if choice.peers and known and all(not known <= matched(request, peer) for _, peer in choice.peers):
+            if known and _is_only(request, choice, known):
                 sure.append(choice)
         if sure:
             spans = [choice.row.span(choice.at.source) for choice in sure[:_LISTED]]
@@ -106,12 +106,11 @@ class OneReading:
         changes = [one for one in lookups.all if _changes(question, one.source)]
         changed = frozenset[str]().union(*(one.given for one in changes))
         for one in reversed(lookups.all):
-            if one in changes or request.is_open(one.names):
+            if one in changes or not (tied := tied_in(request, one)) or request.is_open(one.names):
                 continue
-            tied = tied_in(request, one)
             # that an earlier change of one of them could run settled which is meant
             settled = any(not own.isdisjoint(changed) for own in own_tokens(tied))
-            if tied and not settled and not lookups.were_compared(tied):
+            if not settled and not lookups.were_compared(tied):
                 spans = [row.span(one.source) for row in tied[:_LISTED]]
                 reason = f"{len(tied)} matches fit the request alike"
                 return question.finding(False, "code", reason, spans=spans, question=_which(tied))
@@ -150,20 +149,25 @@ def _doubt(
     if not known and (words := lookups.invented(request, choice.at)):
         reason = f"{choice.value} was found by {words!r}, which stands neither in the request nor in a result"
         return Doubt(reason, (here,), _which([row]))
-    ordered = request.order is not None and request.has_kind(choice.at.names)
     others = frozenset(value.casefold() for value in values) - row.tokens
-    for found in choice.peers:
+    ordered = request.order is not None and request.has_kind(choice.at.names)
+
+    for found in choice.peers(request, known, lambda theirs: ordered or theirs != known):
         if not found[1].tokens.isdisjoint(others):  # the call is about both
             continue
-        theirs = matched(request, found[1])
-        if known < theirs and any(len(word) > 2 for word in theirs - known) and not request.free:
-            told = ", ".join(sorted(theirs - known))
-            reason = f"{_line(found[1])} fits the request better than {choice.value}: it has {told}"
+        more = matched(request, found[1]) - known
+        if any(len(word) > 2 for word in more) and not request.free:
+            reason = f"{_line(found[1])} fits the request better than {choice.value}: it has {', '.join(sorted(more))}"
             return Doubt(reason, (found, here), _which([found[1], row]))
-        if ordered and known <= theirs and better(request, row, found[1]):
+        if ordered and better(request, row, found[1]):
             reason = f"the request asks for another by its order: {_line(found[1])}, and not {choice.value}"
             return Doubt(reason, (found, here))
     return _left_open(request, choice, known, lookups)
+
+
+def _is_only(request: Request, choice: Choice, known: frozenset[str]) -> bool:
+    """Whether others of its kind were seen, and what is known of it fits none of them."""
+    return any(choice.peers(request)) and not any(choice.peers(request, known))
 
 
 def _left_open(request: Request, choice: Choice, known: frozenset[str], lookups: LookUps) -> Doubt | None:
@@ -172,7 +176,7 @@ def _left_open(request: Request, choice: Choice, known: frozenset[str], lookups:
     # something else that was seen of it fits the request
     if not short or known != short or request.is_open(choice.at.names):
         return None
-    alike = [(source, row) for source, row in choice.peers if matched(request, row) == short]
+    alike = list(choice.peers(request, short, lambda words: words == short))
     rows = [choice.row, *(row for _, row in alike)]
     if not alike or is_singled_out(request, choice.row, rows) or lookups.were_compared(rows):
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations, islice
 from typing import Final
 
@@ -85,7 +86,7 @@ def _single_texts(question: Question) -> dict[str, str]:
 
 def _places(tracer: Tracer, value: str, changing: Collection[str]) -> Sequence[Place]:
     origins = tracer.origins
-    every = (*origins.users, *((s, t) for s, t in origins.others if s.tool not in changing))
+    every = (*origins.users, *((s, t) for s, t in origins.holding(value) if s.tool not in changing))
     found = (Place(source, text, *at) for source, text in every for at in text.places(value))
     return list(islice(found, _PLACES))
 
@@ -106,6 +107,7 @@ def _kinds_of(value: str, places: Sequence[Place]) -> frozenset[str]:
     return frozenset(kinds)
 
 
+@lru_cache(maxsize=4096)
 def _taken(tool: Tool, name: str) -> frozenset[str]:
     """What the parameter takes, by its name and its own description; of an id, by the tool's object."""
     described = next((p for p in tool.parameters if p.name == name), None)

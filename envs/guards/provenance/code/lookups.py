@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -25,7 +25,7 @@ _LETTERS: Final = regex.compile(r"\p{L}{4}")
 Found = tuple[Source, Row]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LookUp:
     """A result with its records. given: the values that its call was made with, in lower case."""
 
@@ -33,32 +33,87 @@ class LookUp:
     table: Table
     given: frozenset[str]
 
-    @property
+    @classmethod
+    def of(cls, source: Source) -> LookUp:
+        """The same one for a source that was seen before."""
+        known = source.memo.get("look-up")
+        if known is None:
+            source.memo["look-up"] = known = cls(source, table_of(source), _given(source))
+        assert isinstance(known, cls)
+        return known
+
+    @cached_property
     def rows(self) -> tuple[Row, ...]:
         return self.table.rows[:_MOST_ROWS]
 
-    @property
+    @cached_property
+    def by_word(self) -> dict[str, list[Row]]:
+        """The rows by the words of their short fields."""
+        index: dict[str, list[Row]] = {}
+        for row in self.rows:
+            for word in row.words:
+                index.setdefault(word, []).append(row)
+        return index
+
+    def rows_that(self, request: Request, fits: Callable[[frozenset[str]], bool]) -> Iterator[Row]:
+        """The rows whose words of the request fit. Most hold none of them, or all the same one."""
+        held = request.words & self.by_word.keys()
+        if len(held) == 1:
+            if fits(held):
+                yield from self.by_word[next(iter(held))]
+        elif held:
+            some = {id(row): row for word in held for row in self.by_word[word]}
+            yield from (row for row in some.values() if fits(matched(request, row)))
+        if fits(frozenset()):
+            yield from (row for row in self.rows if held.isdisjoint(row.words))
+
+    @cached_property
     def names(self) -> list[str]:
         """What tells the kind of its records: the tool that found them, and their fields."""
         return [self.source.tool or "", *(self.table.rows[0].shape if self.table.rows else ())]
 
+    @cached_property
+    def searched(self) -> frozenset[str]:
+        """Words that it was made with. A look-up by a day alone lists what that day holds, whatever is asked for."""
+        return frozenset(singular(w) for text in self.given if moment_of(text) is None for w in words_in(text))
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The row that a value of a call stands for, and the others of its kind that were seen."""
+    """The row that a value of a call stands for. among: the look-ups that may hold others of its kind."""
 
     value: str
     at: LookUp
     row: Row
-    peers: tuple[Found, ...]
+    among: Sequence[LookUp]
+
+    def peers(
+        self,
+        request: Request,
+        least: frozenset[str] = frozenset(),
+        fits: Callable[[frozenset[str]], bool] | None = None,
+    ) -> Iterator[Found]:
+        """Others of its kind, each once, at most 200: those whose words of the request are at least these, and fit.
+        They have its shape, or without field names an id of the same form, and were found by the same tool."""
+        row, wanted = self.row, self.value.casefold()
+        seen, form = {row.tokens}, form_of(wanted)
+        for one in self.among:
+            if not least <= one.by_word.keys():
+                continue
+            for peer in one.rows_that(request, lambda words: least <= words and (fits is None or fits(words))):
+                alike = peer.shape == row.shape if row.shape else not peer.shape and form in peer.forms
+                if alike and wanted not in peer.tokens and peer.tokens not in seen:
+                    seen.add(peer.tokens)
+                    yield one.source, peer
+                    if len(seen) > _MOST_ROWS:
+                        return
 
 
 class LookUps:
     """All results, oldest first."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        made = (source for source in sources if source.call is not None)
-        self.all = [LookUp(source, table_of(source), _given(source)) for source in made]
+        self.all = [LookUp.of(source) for source in sources if source.call is not None]
 
     @cached_property
     def given(self) -> frozenset[str]:
@@ -70,8 +125,7 @@ class LookUps:
         return any(word in row.all_words for one in self.all for row in one.rows)
 
     def choice(self, value: str) -> Choice | None:
-        """The longest look-up, the latest on a tie, in which one row stands for the value. Its peers have its shape,
-        or without field names an id of the same form, and were found by the same tool."""
+        """The longest look-up, the latest on a tie, in which one row stands for the value."""
         wanted = value.casefold()
         found = [
             (len(one.table.rows), number, one, rows[0])
@@ -81,31 +135,20 @@ class LookUps:
         if not found:
             return None
         _, _, at, row = max(found, key=lambda one: one[:2])
-        return Choice(value, at, row, tuple(self._peers(row, wanted, at)))
-
-    def _peers(self, row: Row, wanted: str, at: LookUp) -> Iterator[Found]:
-        seen, form = {row.tokens}, form_of(wanted)
-        others = [one for one in self.all if one.source.tool == at.source.tool] if row.shape else [at]
-        for one in others:
-            for peer in one.rows:
-                alike = peer.shape == row.shape if row.shape else not peer.shape and form in peer.forms
-                if alike and wanted not in peer.tokens and peer.tokens not in seen:
-                    seen.add(peer.tokens)
-                    yield one.source, peer
-                    if len(seen) > _MOST_ROWS:
-                        return
+        return Choice(value, at, row, [o for o in self.all if o.source.tool == at.source.tool] if row.shape else [at])
 
     def known_of(self, request: Request, choice: Choice) -> frozenset[str]:
         """Words of the request in all that was seen of the chosen record: its row, what an id in it stands for, and
         what a look-up by an id that only this row has gave."""
         words = request.words & choice.row.all_words
         index = choice.at.table.by_token
-        ids = [token for token in choice.row.ids if len(index.get(token, ())) == 1]
+        ids = frozenset(token for token in choice.row.ids if len(index.get(token, ())) == 1)
         for one in self.all:
+            linked: Sequence[Row] = ()
             if not one.given.isdisjoint(ids):
-                linked: Sequence[Row] = one.table.rows[:_LINKED]
-            else:
-                linked = [rows[0] for token in ids if len(rows := one.table.by_token.get(token, [])) == 1]
+                linked = one.table.rows[:_LINKED]
+            elif held := ids & one.table.by_token.keys():
+                linked = [rows[0] for token in held if len(rows := one.table.by_token[token]) == 1]
             for other in linked:
                 words |= request.words & other.all_words
         return words
@@ -148,13 +191,9 @@ def matched(request: Request, row: Row) -> frozenset[str]:
 def tied_in(request: Request, one: LookUp) -> list[Row]:
     """The rows of a look-up by the request's own words that fit it alike, if no other fits it better; [] if they are
     told apart."""
-    rows = [row for row in one.rows if row.ids]
+    key = request.words & one.searched
+    rows = [row for row in one.rows if row.ids] if key else []
     if len(rows) < 2:
-        return []
-    # a look-up by a day alone lists what that day holds, whatever the request is about
-    named = [text for text in one.given if moment_of(text) is None]
-    key = request.words & {singular(word) for text in named for word in words_in(text)}
-    if not key:
         return []
     fits = {row: request.words & row.all_words for row in rows}
     # a search by words finds what holds them; a list of what belongs to something else need not

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import regex
@@ -64,6 +65,7 @@ class Missing(NamedTuple):
     question: str
 
 
+@lru_cache(maxsize=256)
 def placeholder_in(text: str) -> Missing | None:
     """The thing that the request only says to exist, such as "a specific file", without telling which."""
     text = text[:_READ]

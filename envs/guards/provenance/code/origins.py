@@ -76,6 +76,7 @@ class Origins:
         theirs = (Origin.TRUSTED, Origin.UNTRUSTED)
         self.others = [(s, texts.of(s.text, now)) for s in sources if s.origin in theirs]
         self._number = {source.id: at for at, (source, _) in enumerate(self.others)}
+        self._holding: dict[str, list[tuple[Source, Text]]] = {}
         self._driven: dict[str, bool] = {}
         self._pointed: dict[str, bool] = {}
 
@@ -175,17 +176,28 @@ class Origins:
         return False
 
     def _earlier(self, value: str, source: Source) -> list[Place]:
-        before = self.others[: self._number.get(source.id, 0)]
+        until = self._number.get(source.id, 0)
         return [
             place
-            for other, text in before
-            if (places := list(islice(text.places(value), 10))) and not repeats(other, value)
+            for other, text in self.holding(value)
+            if self._number[other.id] < until
+            and (places := list(islice(text.places(value), 10)))
+            and not repeats(other, value)
             for place in (Place(other, text, *stretch) for stretch in places)
         ]
 
     def documents(self, value: str) -> bool:
         """Whether some tool's documentation has a value as it is written."""
         return any(value in source.text for source, _ in self.docs.values())
+
+    def holding(self, value: str) -> list[tuple[Source, Text]]:
+        """The results that could hold a value: those with its longest word. It is the quick part of a search."""
+        word = max(value.lower().split(), key=len, default="")
+        if "'" in word:
+            return self.others
+        if word not in self._holding:
+            self._holding[word] = [one for one in self.others if word in one[1].lower]
+        return self._holding[word]
 
     def said_by_user(self, value: str) -> bool:
         """Whether the user wrote a value, in any of its forms."""
@@ -201,7 +213,7 @@ class Origins:
     def only_ordered(self, value: str) -> Place | None:
         """A place in a strong order, if the value stands in results only inside such."""
         first: Place | None = None
-        for source, text in self.others:
+        for source, text in self.holding(value):
             if repeats(source, value):
                 continue
             for start, end in text.places(value):

@@ -152,7 +152,7 @@ class Tracer:
             yield from self._counted(number, origins.users, "a number of the request")
         elif moment is not None and (found := self._moment(*moment, origins.users)):
             yield Evidence(found, "a date or time of the request")
-        yield from _stated(self._verbatim(text, origins.others), "stands in a result")
+        yield from _stated(self._verbatim(text, origins.holding(_SCHEME.sub("", text))), "stands in a result")
         if number is not None:
             yield from self._counted(number, origins.others, "a number of a result")
         elif moment is not None:

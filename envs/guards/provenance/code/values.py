@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 from demur.envs.guards.provenance.code.calendar_words import (
@@ -336,6 +337,7 @@ def _unit(word: str) -> str:
     return known.get(word, word[0])
 
 
+@lru_cache(maxsize=4096)
 def moment_of(written: str) -> tuple[date | None, int | None] | None:
     """A value that is a date, a time or both, such as `2023-12-01 09:00:00`. None for anything else."""
     text = written.strip()
