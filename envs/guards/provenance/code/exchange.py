@@ -66,13 +66,15 @@ def exchanged(question: Question, tracer: Tracer) -> tuple[str, str] | None:
     takes = {name: _taken(tool, name) for name in values}
     given = _given_before(question)
 
-    def fit(parameter: str, other: str) -> int:
-        value = values[other]
-        score = len(takes[parameter] & kinds[other]) + 2 * (form_of(value.casefold()) in given.get(parameter, ()))
-        return score + (any(map(str.isdigit, value)) and not _NAMES_A_RECORD.isdisjoint(takes[parameter]))
+    def fit(parameter: str, other: str, both: frozenset[str]) -> int:
+        value, own = values[other], takes[parameter] - both
+        score = len(own & kinds[other]) + 2 * (form_of(value.casefold()) in given.get(parameter, ()))
+        return score + (any(map(str.isdigit, value)) and not _NAMES_A_RECORD.isdisjoint(own))
 
     for one, other in combinations(values, 2):
-        if values[one] != values[other] and fit(one, other) + fit(other, one) > fit(one, one) + fit(other, other):
+        both = takes[one] & takes[other]  # "the file or directory" tells them not apart
+        as_is = fit(one, one, both) + fit(other, other, both)
+        if values[one] != values[other] and fit(one, other, both) + fit(other, one, both) > as_is:
             return one, other
     return None
 
@@ -113,9 +115,9 @@ def _taken(tool: Tool, name: str) -> frozenset[str]:
     described = next((p for p in tool.parameters if p.name == name), None)
     words = set(_stems(name))
     if described is not None:
-        words |= _stems(str(described.schema.get("description", ""))[:200])
+        words |= _stems(str(described.schema.get("description", ""))[:200].partition(". ")[0])
     for belongs in re.finditer(
-        rf"\\b{re.escape(name)}s? of (?:the|a|an) (\\w+)", tool.description[:2_000], re.IGNORECASE
+        rf"\b{re.escape(name)}s? of (?:the|a|an) (\w+)", tool.description[:2_000], re.IGNORECASE
     ):
         words.add(stem(belongs[1].lower()))
     if words & _NAMES_A_RECORD:

@@ -127,7 +127,7 @@ class Tracer:
         lower = _SCHEME.sub("", plain.lower())
         if plain != value:
             return not any(lower in text.lower for text in texts)
-        if shouted and any(lower in text.lower for text in texts):
+        if shouted and any(any(text.places(plain)) for text in texts):
             return False
         if moment_of(plain) or re.search(r"\s", plain) or any(lower in text.lower for _, text in self.origins.users):
             return True

@@ -23,6 +23,7 @@ _READ: Final = 20_000
 _MOST: Final = 20
 _EDGES: Final = ".,;:!?()[]{}'\"“”‘’"
 _NAMED = re.compile(r"\d|[@#/]")
+_DATE = re.compile(r"\d{1,4}(?:[/.-]\d{1,4}){1,2}")
 _ID = re.compile(r"(?:^|_)(?:id|ids|number|code|key)$|Id$")
 
 
@@ -46,7 +47,11 @@ def named_instead(request: Request, question: Question, tracer: Tracer) -> str |
 
 def _named(said: str) -> list[str]:
     tokens = (part.strip(_EDGES).casefold() for part in said[:_READ].split())
-    return [token for token in tokens if len(token) <= 200 and _NAMED.search(token) and not moment_of(token)][:_MOST]
+    return [token for token in tokens if len(token) <= 200 and _NAMED.search(token) and not _is_a_time(token)][:_MOST]
+
+
+def _is_a_time(token: str) -> bool:
+    return moment_of(token) is not None or _DATE.fullmatch(token) is not None
 
 
 def _texts(*calls: ToolCall) -> set[str]:
@@ -59,7 +64,7 @@ def _chosen(question: Question) -> Iterator[str]:
     for name in question.tool.derivable & arguments.keys():
         for value in values_in(arguments[name]):
             text = (spelled(value) or "").casefold()
-            if text and not moment_of(text) and (_is_amount(name, value) or re.search(r"[@#/]", text)):
+            if text and not _is_a_time(text) and (_is_amount(name, value) or re.search(r"[@#/]", text)):
                 yield text
 
 
