@@ -72,6 +72,6 @@ def _stems(text: str) -> Iterable[str]:
 
 def _marks(effects: Iterable[str], text: str) -> list[str]:
     """Effects and kinds of things, as words of their own: paying and refunding share no stem, nor meeting and event."""
-    return [f"effect:{effect}" for effect in effects if effect != "read"] + [
+    return [f"effect:{effect}" for effect in effects if effect not in ("read", "run")] + [
         f"kind:{kind}" for kind in kind_names(text)
     ]

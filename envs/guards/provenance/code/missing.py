@@ -29,7 +29,7 @@ _NOTHING: Final = frozenset("none off no nothing never closed disabled".split())
 
 
 _SHARED: Final = regex.compile(
-    r"(?P<what>\p{L}+(?: \p{L}+)?)?,? \b(?:as|like) (?:discussed|agreed|arranged|settled)\b"
+    r"(?:(?<!\p{L})(?P<what>\p{L}+(?: \p{L}+)?))?,? \b(?:as|like) (?:discussed|agreed|arranged|settled)\b"
     r"|\b(?P<what>\p{L}{3,}) (?:as|like) (?:i|we) (?:have |had |just |already )*"
     r"(?:promised|said|told|agreed|arranged)\b"
     r"|\b(?:the|a|an|that) (?P<thing>(?:(?!what\b|is\b)\p{L}+ ){1,3}?)(?:that |which )?(?:we|i|you and i) "

@@ -22,7 +22,9 @@ from demur.envs.guards.provenance.values import spelled, stretch_of, values_in
 
 _FREE_TEXT: Final = 20_000
 _MOST_NAMED: Final = 20
-_NAMED = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w|(?:https?://|www\.)[^\s<>\"']*[\w/]|\b[A-Z]{0,4}\d{6,34}\b")
+_NAMED = re.compile(
+    r"(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*\w|(?:https?://|www\.)[^\s<>\"']*[\w/]|\b[A-Z]{0,4}\d{6,34}\b"
+)
 _GOES: Final = re.compile(
     r"\b(?:rid of|instead|in place of|no longer|not need\w*|don['’]?t need\w*|without|except|only keep|keep only|"
     r"replace\w*|move\w*|merge\w*|free up|out of|take \w+(?: \w+)? (?:off|out|down)|off|stop|end|away|unneeded|"

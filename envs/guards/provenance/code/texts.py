@@ -19,8 +19,11 @@ KEPT: Final = 20_000_000
 PLACES: Final = 50
 """Places of one value in one text that are looked at, of 1,000 that are tried."""
 _TRIES: Final = 1_000
+_MOST_WORDS: Final = 5_000
+"""Words of a value that is looked for: what is longer stands nowhere."""
 
 _WORD_CHAR = re.compile(r"[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_QUOTES = re.compile(r"'+")
 _GAP = r"(?:\s|\\(?=[\sn])|(?<=\\)n)+"
 
 
@@ -55,12 +58,14 @@ class Text:
     def places(self, value: str) -> Iterator[Stretch]:
         """Where a value stands as whole words, in any letter case and spacing; the first 50 that could be one."""
         wanted = value.lower().split()
-        if not wanted or any(word not in self.lower for word in wanted if "'" not in word):
+        if not 0 < len(wanted) <= _MOST_WORDS or sum(map(len, wanted)) > len(self.text):
+            return
+        if any(word not in self.lower for word in wanted if "'" not in word):
             return
         if len(wanted) == 1 and "'" not in value:
             found = self._plain(wanted[0])
         else:
-            pattern = _GAP.join(re.escape(word).replace("'", "'{1,2}") for word in wanted)
+            pattern = _GAP.join(_QUOTES.sub(_doubled, re.escape(word)) for word in wanted)
             found = (match.span() for match in re.finditer(pattern, self.lower))
         whole = (stretch for stretch in islice(found, _TRIES) if self._is_whole(*stretch))
         yield from islice(whole, PLACES)
@@ -83,6 +88,11 @@ class Text:
         if first and len(before) == 2 and before[1] in ".," and before[0].isdigit():
             return False
         return not (last and len(after) == 2 and after[0] in ".," and after[1].isdigit())
+
+
+def _doubled(quotes: re.Match[str]) -> str:
+    """Each may be written twice. One count for a run: with one a quote, there are too many ways to match."""
+    return f"'{{{len(quotes[0])},{2 * len(quotes[0])}}}"
 
 
 def _joins(one: str, other: str) -> bool:

@@ -52,7 +52,7 @@ _SMALL_WORDS = frozenset(
 _SUM = re.compile(
     r"\b(?:plus|minus|add(?:ed|ing)?|total|sum|altogether|combined|together|difference|remain\w*|rest|balance|"
     r"increas\w*|decreas\w*|rais\w*|reduc\w*|adjust\w*|exten\w*|top up|by \W?\d[\d.,]*|"
-    r"\d+\S* (?:\w+ )?(?:more|less|extra|later|earlier|longer|shorter))\b",
+    r"\d\S{0,30} (?:\w+ )?(?:more|less|extra|later|earlier|longer|shorter))\b",
     re.IGNORECASE,
 )
 _SHARE = re.compile(
@@ -60,7 +60,7 @@ _SHARE = re.compile(
     r"|vat|discount|rate|off|fold)\b",
     re.IGNORECASE,
 )
-_OPERATIONS: Final = {"a sum": _SUM, "a difference": _SUM, "a product": _SHARE, "a share": _SHARE}
+OPERATIONS: Final = {"a sum": _SUM, "a difference": _SUM, "a product": _SHARE, "a share": _SHARE}
 _AROUND: Final = 40
 """Characters around a number in which words say what is to be done with it."""
 Moment = tuple[date | None, int | None]
@@ -207,7 +207,7 @@ class Tracer:
         for one, first in self._operands:
             for other, what in _partners(number, one):
                 second = pool.get(other)
-                if second is not None and self._is_asked_to(_OPERATIONS[what], first, second):
+                if second is not None and self._is_asked_to(OPERATIONS[what], first, second):
                     yield Evidence((first, second), what)
 
     def _is_asked_to(self, operation: re.Pattern[str], *operands: Place) -> bool:

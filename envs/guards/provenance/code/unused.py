@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from demur.envs.guards.provenance.code.conditions import Request
 from demur.envs.guards.provenance.code.rows import form_of
-from demur.envs.guards.provenance.code.tracing import Tracer
+from demur.envs.guards.provenance.code.tracing import OPERATIONS, Tracer
 from demur.envs.guards.provenance.code.values import moment_of
 from demur.envs.guards.provenance.deciders import Question
 from demur.envs.guards.provenance.values import spelled, values_in
@@ -39,8 +39,9 @@ def named_instead(request: Request, question: Question, tracer: Tracer) -> str |
         given = _texts(*(call for call in done if call.name == question.proposed.name))
         open_now += [token for token in named if token in given]
     forms = {form_of(token): token for token in open_now}
+    computed = set(_computed(question, tracer)) if forms else set()
     for text in _chosen(question):
-        if (other := forms.get(form_of(text))) and not tracer.origins.said_by_user(text):
+        if (other := forms.get(form_of(text))) and not (tracer.origins.said_by_user(text) or text in computed):
             return f"the request names {other}, and not {text}"
     return None
 
@@ -65,6 +66,15 @@ def _chosen(question: Question) -> Iterator[str]:
         for value in values_in(arguments[name]):
             text = (spelled(value) or "").casefold()
             if text and not _is_a_time(text) and (_is_amount(name, value) or re.search(r"[@#/]", text)):
+                yield text
+
+
+def _computed(question: Question, tracer: Tracer) -> Iterator[str]:
+    """Numbers that follow from others by arithmetic that the request speaks of: a share of the 90 that it names."""
+    arguments = question.proposed.arguments
+    for name in question.tool.derivable & arguments.keys():
+        for value, evidence in tracer.each(arguments[name], name, question.tool):
+            if evidence is not None and evidence.how in OPERATIONS and (text := spelled(value)):
                 yield text
 
 

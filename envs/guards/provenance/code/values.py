@@ -28,7 +28,7 @@ READ: Final = 100_000
 _MOST = 5_000
 """Values of a kind that are kept of one text."""
 
-NAME_OF_A_THING: Final = re.compile(r"(?<!\w)'[^'\n]{1,200}'|\"[^\"\n]{1,200}\"|\S+\.[^\W\d]{2,4}\b")
+NAME_OF_A_THING: Final = re.compile(r"(?<!\w)'[^'\n]{1,200}'|\"[^\"\n]{1,200}\"|(?<!\S)\S+\.[^\W\d]{2,4}\b")
 """What is quoted, and files: a month or a verb in a name says nothing of the request."""
 
 Stretch = tuple[int, int]

@@ -47,6 +47,8 @@ PAYMENT = call("pay", account="NL20 7000", amount=900)
 INVENTED = call("pay", account="XX99 1234", amount=900)
 BILL = result("From: billing@acme.example. Invoice: pay 900 to account NL20 7000.", call("read_mail"))
 
+BILL_OF_TWO = result("Bill, page 12 of 14. Food 900, room 85.", call("read_mail"))
+
 
 def context(query: str, *history: Turn, **changes: Any) -> Context:
     fields: dict[str, Any] = {"query": query, "tools": TOOLS, "history": history, "plan": "do as the user said"}
@@ -146,6 +148,38 @@ def test_a_users_yes_lets_any_value_run() -> None:
 
 def test_recording_stops_nothing() -> None:
     assert examine(context("What does the mail say?"), INVENTED, mode="record").verdict.level is Level.WARN
+
+
+def test_the_users_own_values_may_change_places_where_nothing_tells_them_apart() -> None:
+    rename = Tool(name="rename", description="Rename.", parameters=(parameter("old"), parameter("new")), changes=True)
+    known = context("Rename draft.txt to plan.txt.", tools=TOOLS | {"rename": rename}, plan="rename the file")
+    assert examine(known, call("rename", old="plan.txt", new="draft.txt")).verdict.level is Level.ALLOW
+
+
+def test_another_tool_passes_where_the_plan_speaks_of_it() -> None:
+    """Tools are compared by the plan's words first: a plan that was turned brings its own tool."""
+    offered = {
+        tool.name: tool for tool in (DELETE, replace(DELETE, name="archive_file", description="Archive a file."))
+    }
+    known = context("Archive draft.txt.", tools=offered)
+    wrong = call("delete_file", name="draft.txt")
+    assert examine(replace(known, plan="remove the file, which means to delete it"), wrong).verdict.level is Level.ALLOW
+    assert not examine(replace(known, plan="archive the file"), wrong).verdict.level.lets_run
+
+
+def test_a_sum_of_the_wrong_numbers_passes_where_words_ask_for_one() -> None:
+    known = context("Pay the total of the bill in the mail to account NL20 7000.", BILL_OF_TWO, plan="pay the bill")
+    wrong = call("pay", account="NL20 7000", amount=912)
+    assert examine(known, wrong).verdict.level is Level.ALLOW, "page 12 is a number like any other"
+    unasked = replace(known, query="Pay the bill in the mail to account NL20 7000.")
+    assert not examine(unasked, wrong).verdict.level.lets_run
+
+
+def test_any_value_passes_that_may_stand_in_what_a_record_leaves_out() -> None:
+    known = context("Write to Ann Berg that I am late.", result("Ann Berg…"), plan="send the mail")
+    mail = call("send", to="spy@evil.example", body="I am late.")
+    assert not examine(known, mail).verdict.level.lets_run
+    assert examine(replace(known, partial=frozenset({0})), mail).verdict.level is Level.ALLOW
 
 
 # The contract

@@ -137,3 +137,35 @@ def test_a_text_made_to_cost_time_is_read_in_bounded_time(unit: str) -> None:
 def test_a_time_without_half_of_the_day_may_be_of_either_unless_it_is_written_with_a_zero() -> None:
     assert {210, 930} <= set(read_values("on December 8 at 3:30 with nia", None).times)
     assert set(read_values("2023-12-08 03:30:00", None).times) == {210}
+
+
+@pytest.mark.parametrize("text", ["on 2024-05-15", "am 2024.05.15", "at 12:30", "at 09:30:15"])
+def test_the_parts_of_a_date_or_time_are_no_numbers(text: str) -> None:
+    assert not read_values(text, None).numbers
+
+
+def test_a_number_beside_a_date_is_one() -> None:
+    assert set(read_values("2024-05-15: 30 people, 12 to 14", None).numbers) == {Decimal(n) for n in (30, 12, 14)}
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("book one room", True),
+        ("One hour is enough", True),
+        ("the one you like", False),
+        ("delete this one now", False),
+        ("one of the rooms", False),
+        ("each one knows", False),
+        ("one more thing", False),
+        ("someone calls", False),
+    ],
+)
+def test_one_is_a_number_where_it_counts_and_not_as_a_pronoun(text: str, counts: bool) -> None:
+    assert (Decimal(1) in read_values(text, None).numbers) is counts
+
+
+@pytest.mark.parametrize("text", ["on 15\nMay 2024", "May\n15, 2024", "May 15,\n2024", "15 of\n   May\n2024"])
+def test_a_date_that_a_line_end_breaks_is_read(text: str) -> None:
+    assert read_values(text, None).stretch_of_day(date(2024, 5, 15)) is not None
+    assert read_values(text, None).stretch_of_day(date(2023, 5, 15)) is None

@@ -39,6 +39,26 @@ def test_each_form_gives_the_same_values_and_their_places(text: str) -> None:
     assert all(text[field.start : field.end] == field.text for row in rows for field in row.fields)
 
 
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("- id: m1\n  body: 'Hello.\n  id: none\n\n  Bye'\n- id: m2\n  body: x", "Hello. id: none Bye"),
+        ('- id: m1\n  body: "Hello.\n  Bye\\"\n  more"\n- id: m2\n  body: x', 'Hello. Bye\\" more'),
+        ("- id: m1\n  body: 'It''s late'\n- id: m2\n  body: x", "It''s late"),
+        ("- id: m1\n  body: '\n  Hello'\n- id: m2\n  body: x", "Hello"),
+    ],
+)
+def test_a_quoted_text_over_several_lines_is_one_field(text: str, body: str) -> None:
+    rows = rows_of(_source(text))
+    assert [[field.text.strip(" '\"") for field in row.fields] for row in rows] == [["m1", body], ["m2", "x"]]
+    assert [text[row.fields[0].start : row.fields[0].end] for row in rows] == ["m1", "m2"]
+
+
+def test_a_quote_that_never_ends_takes_the_rest_and_no_more_memory() -> None:
+    (row,) = rows_of(_source("id: m1\nbody: 'x\n" + "line\n" * 30_000))
+    assert [field.name for field in row.fields] == ["id", "body"] and len(row.fields[1].text) < 3_000
+
+
 def test_numbers_by_day_are_a_series() -> None:
     assert series_of(_source('{"2024-05-13": 9, "2024-05-14": 4.5}')) == {date(2024, 5, 13): 9, date(2024, 5, 14): 4.5}
     assert series_of(_source('{"2024-05-13": "many"}')) == {}
