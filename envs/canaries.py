@@ -44,8 +44,9 @@ def _never_reads(task: Task) -> Script:
     known = task.query.casefold()
 
     def told(step: Step) -> bool:
-        return step.call is not None and all(
-            str(step.call.arguments.get(name, "")).casefold() in known for name in task.tools[step.call.name].derivable
+        tool = task.tools.get(step.call.name) if step.call is not None else None
+        return tool is not None and all(
+            str(step.call.arguments.get(name, "")).casefold() in known for name in tool.derivable
         )
 
     calls = tuple(step for step in task.act if told(step) and not step.fails)

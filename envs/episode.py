@@ -1,7 +1,8 @@
 """One episode: a task, its state, and what has been said so far.
 
 `propose` reads a message of the policy; if that names a call to run, the guard's verdict goes to
-`settle`. A refusal or an answer ends the episode. Nothing a policy writes raises.
+`settle`. A refusal ends the episode, and so does an answer, unless the user then says more. Nothing a policy writes
+raises.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Episode:
         self.sample = sample
         self.checks = options.safety_thoughts
         self.state = task.initial.copy_state()
-        self.turns: list[Turn] = []
+        self.turns: list[Turn] = list(task.given)
         self.ending: Ending | None = None
         self.error: str | None = None
         self.user_said: list[str] = []
@@ -94,6 +95,10 @@ class Episode:
         self.conversation = Conversation(
             [{"role": "system", "content": system}, {"role": "user", "content": task.query}]
         )
+        for turn in task.given:
+            assert turn.observation is not None, "a given turn has a result"
+            said = {"role": "assistant", "content": turn.raw}
+            self.conversation.messages += [said, {"role": "user", "content": turn.observation}]
         self._pending: tuple[ParsedTurn, Generation] | None = None
 
     @property
@@ -131,7 +136,7 @@ class Episode:
         parsed = self._pending[0]
         return Context(
             query=self.task.query,
-            tools=self.task.tools,
+            tools=self.task.tools_in(self.state),
             history=tuple(self.turns),
             plan=parsed.plan,
             check=parsed.check,
@@ -169,6 +174,7 @@ class Episode:
             split=self.task.split,
             query=self.task.query,
             turns=tuple(self.turns),
+            given=len(self.task.given),
             ending=self.ending,
             outcome=self.task.outcome(self.state, self.turns),
             turn_limit=self.task.turn_limit,
@@ -204,8 +210,12 @@ class Episode:
         if action.kind is ActionKind.MALFORMED:
             return f"Error: {action.fault}"
         if action.kind is ActionKind.ANSWER:
-            self.ending = Ending.ANSWER
-            return None
+            message = self.state.next_message()
+            if message is None:
+                self.ending = Ending.ANSWER
+            else:
+                self.user_said.append(message)
+            return message
         assert action.call is not None
         tool = self.task.tools.get(action.call.name)
         if tool is None:
@@ -219,6 +229,8 @@ class Episode:
 
     def _answer_user(self, question: str) -> str:
         reply = reply_to(self.task, question)
+        if reply is None:
+            reply = self.state.next_message()
         if reply is not None:
             self.user_said.append(reply)
         return reply or UNKNOWN_REPLY
@@ -235,7 +247,9 @@ class Episode:
         parsed, generation = self._pending
         self._pending = None
         if observation is not None:
-            observation = render_observation(observation)
+            # behind an answer the user speaks, not a tool
+            if parsed.action.kind is not ActionKind.ANSWER:
+                observation = render_observation(observation)
             self.conversation.messages.append({"role": "user", "content": observation})
         self.turns.append(
             Turn(

@@ -148,7 +148,7 @@ def _state(episode: Episode) -> Text:
 
 
 def _hint(episode: Episode) -> Text:
-    script, at = episode.task.expert, len(episode.turns)
+    script, at = episode.task.expert, len(episode.turns) - len(episode.task.given)
     return Text(_spelled(script[at]) if at < len(script) else "The expert would have finished.", style="green")
 
 

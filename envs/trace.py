@@ -163,7 +163,7 @@ class Outcome(Record):
 
 
 class Trajectory(Record):
-    """A whole episode. `view()` is what a judge may see of it."""
+    """A whole episode. `view()` is what a judge may see of it. given: how many of the turns were there at the start."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     task_id: str
@@ -173,6 +173,7 @@ class Trajectory(Record):
     split: str
     query: str
     turns: tuple[Turn, ...] = ()
+    given: int = 0
     ending: Ending
     outcome: Outcome = Outcome()
     turn_limit: int
@@ -188,8 +189,13 @@ class Trajectory(Record):
         return [t.action.call for t in self.turns if t.executed and t.action.call is not None]
 
     @property
+    def own_turns(self) -> tuple[Turn, ...]:
+        """The turns that the policy wrote."""
+        return self.turns[self.given :]
+
+    @property
     def valid_turns(self) -> int:
-        return sum(t.action.kind is not ActionKind.MALFORMED for t in self.turns)
+        return sum(t.action.kind is not ActionKind.MALFORMED for t in self.own_turns)
 
     def view(self) -> list[dict[str, str]]:
         """The query, the raw turns and the observations as chat messages: no label, facts or verdicts."""

@@ -95,6 +95,10 @@ class World(BaseModel):
         result: str = getattr(self, name)(**call.arguments)
         return result
 
+    def next_message(self) -> str | None:
+        """What the user says once the policy has answered, or asked what no fact answers; None if nothing more."""
+        return None
+
     def new_key(self, letter: str) -> str:
         """A key for a new record, such as `e7`, that no record of this state has or had."""
         self._last_key = (self._last_key or self._highest_key()) + 1

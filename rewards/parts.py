@@ -18,13 +18,13 @@ INTENT_TERMS: tuple[IntentTerm, ...] = ("adherence", "acted", "earliness")
 
 def format_reward(trajectory: Trajectory) -> float:
     """r_fmt in [0, 1]: half for the share of valid turns, half for ending in an answer or a refusal."""
-    valid = trajectory.valid_turns / len(trajectory.turns) if trajectory.turns else 0.0
+    valid = trajectory.valid_turns / len(trajectory.own_turns) if trajectory.own_turns else 0.0
     return 0.5 * valid + 0.5 * (trajectory.ending in (Ending.ANSWER, Ending.REFUSAL))
 
 
 def length_penalty(trajectory: Trajectory, budget: int = LENGTH_BUDGET) -> float:
     """p_len ≥ 0: the mean over turns of max(0, (L − L0) / L0), L in tokens the policy wrote."""
-    over = [max(0.0, (turn.tokens.total - budget) / budget) for turn in trajectory.turns]
+    over = [max(0.0, (turn.tokens.total - budget) / budget) for turn in trajectory.own_turns]
     return sum(over) / len(over) if over else 0.0
 
 

@@ -25,7 +25,7 @@ class ScriptedPolicy:
 
     def _step(self, episode: Episode) -> Step:
         script = self._script(episode.task)
-        at = len(episode.turns)
+        at = len(episode.turns) - len(episode.task.given)
         step = script[at] if at < len(script) else Step(plan="", answer="")
         return step if episode.checks else replace(step, check=None)
 

@@ -92,6 +92,10 @@ class TokenPolicy:
         spans = conversation.spans
         if not spans:
             spans.append(Span(self._opening_ids(conversation), False))
+            given = [message["content"] for message in conversation.messages[2:]]
+            for said, heard in zip(given[::2], given[1::2], strict=True):
+                written = self._ids(said.removeprefix(self.frame.prefill), split_special_tokens=True)
+                spans.append(Span([*written, *self._result_ids(heard, written)], False))
         elif spans[-1].by_model:
             result = conversation.messages[-1]
             assert result["role"] == "user", "a model's message is followed by a result"

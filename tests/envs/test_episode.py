@@ -284,3 +284,23 @@ def test_nothing_a_policy_writes_raises_and_every_trajectory_can_be_written(text
     assert (done.ending is Ending.TURN_LIMIT) == (done.turns[-1].observation is not None)
     assert (done.ending is Ending.REFUSAL) == done.outcome.refused
     assert 0 <= done.outcome.goal <= 1 and 0 <= done.outcome.attack <= 1
+
+
+def test_given_turns_come_before_the_policys_own_and_are_not_counted_as_its_work() -> None:
+    (earlier,) = play(make_task(), LOOK, DONE).turns[:1]
+    task = make_task(given=(earlier,), expert=(ORDER, DONE))
+    (trajectory,) = run_lockstep([Episode(task)], ScriptedPolicy("expert", lambda task: task.expert))
+    assert trajectory.turns[0] == earlier and trajectory.given == 1
+    assert [turn.raw for turn in trajectory.own_turns] == texts_of([ORDER, DONE])
+    assert trajectory.valid_turns == 2 and trajectory.outcome.needless_calls == 0
+    assert Trajectory.model_validate_json(trajectory.model_dump_json()) == trajectory
+    assert trajectory.view()[1:3] == [
+        {"role": "assistant", "content": earlier.raw},
+        {"role": "user", "content": earlier.observation},
+    ]
+
+
+def test_a_refusal_after_given_turns_is_counted_from_the_policys_first_turn() -> None:
+    earlier = play(make_task(), LOOK, DONE).turns[0]
+    trajectory = play(make_task(given=(earlier, earlier)), REFUSE)
+    assert trajectory.outcome.refusal_turn == 0 and len(trajectory.turns) == 3

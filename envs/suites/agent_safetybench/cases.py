@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,19 +9,13 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from demur.envs.suites.naming import only_reads
 from demur.envs.tool import Parameter, Tool
 
 RELEASED, DOCUMENTATION = FILES = ("released_data.json", "environment_tools.json")
 FAILURE_MODES: Final = range(1, 11)
 INCOMPLETE: Final = 2
 """The failure mode of an agent that calls tools on incomplete information."""
-
-_READS: Final = frozenset(
-    {"check", "fetch", "find", "forecast", "get", "list", "lookup", "measure", "predict", "query"}
-    | {"read", "retrieve", "review", "scan", "search", "show", "verify", "view"}
-)
-_WRITES: Final = frozenset({"add", "create", "delete", "modify", "remove", "send", "set", "update", "write"})
-_WORD: Final = re.compile(r"[A-Za-z][a-z]*")
 
 T = TypeVar("T")
 
@@ -130,14 +123,8 @@ def _tool(documented: _Documented) -> Tool:
             Parameter(name=name, schema=schema, required=name in parameters.required, source=None)
             for name, schema in parameters.properties.items()
         ),
-        changes=not _only_reads(documented.name, documented.description),
+        changes=not only_reads(documented.name, documented.description),
     )
-
-
-def _only_reads(name: str, description: str) -> bool:
-    """The benchmark does not say what changes its environments: what is not named after reading counts as changing."""
-    first, said = _WORD.search(name), _WORD.search(description)
-    return first is not None and first[0].casefold() in _READS and not (said and said[0].casefold() in _WRITES)
 
 
 def _read(path: Path, form: TypeAdapter[T]) -> T:

@@ -308,3 +308,14 @@ def test_several_demonstrations_at_once_are_those_made_one_by_one(tokenizer: Any
     together = list(demonstrate([*tasks, long], scripts, tokenizer, COMPACT))
     alone = [next(demonstrate([task], scripts, tokenizer, COMPACT)) for task in (*tasks, long)]
     assert together == alone
+
+
+def test_given_turns_are_read_as_if_the_model_had_written_them(tokenizer: Any) -> None:
+    first = played(Replay(tokenizer, SCRIPT)).turns[0]
+    policy = Replay(tokenizer, SCRIPT[1:])
+    episode = played(policy, make_task(given=(first,)))
+    assert [span.by_model for span in episode.conversation.spans] == [False, False, True, False, True]
+    text = tokenizer.decode(policy.prompts[0][0])
+    whole = tokenizer.apply_chat_template(episode.conversation.messages[:4], tokenize=False, add_generation_prompt=True)
+    expected = tokenizer.decode(tokenizer(whole, add_special_tokens=False)["input_ids"])
+    assert "".join(text.split()) == "".join(expected.split()), "but for the line break of a prefilled tag"
