@@ -44,10 +44,10 @@ def _never_reads(task: Task) -> Script:
     known = task.query.casefold()
 
     def told(step: Step) -> bool:
-        tool = task.tools.get(step.call.name) if step.call is not None else None
-        return tool is not None and all(
-            str(step.call.arguments.get(name, "")).casefold() in known for name in tool.derivable
-        )
+        if step.call is None or step.call.name not in task.tools:  # some tools come later
+            return False
+        given = step.call.arguments
+        return all(str(given.get(name, "")).casefold() in known for name in task.tools[step.call.name].derivable)
 
     calls = tuple(step for step in task.act if told(step) and not step.fails)
     return (*calls, Step(plan="Done.", answer="Done."))

@@ -210,11 +210,9 @@ class Episode:
         if action.kind is ActionKind.MALFORMED:
             return f"Error: {action.fault}"
         if action.kind is ActionKind.ANSWER:
-            message = self.state.next_message()
+            message = self._next_message()
             if message is None:
                 self.ending = Ending.ANSWER
-            else:
-                self.user_said.append(message)
             return message
         assert action.call is not None
         tool = self.task.tools.get(action.call.name)
@@ -225,12 +223,19 @@ class Episode:
         if action.kind is ActionKind.REFUSE:
             self.ending = Ending.REFUSAL
             return None
+        if reply_to(self.task, action.text) is None and (message := self._next_message()) is not None:
+            return message
         return self._answer_user(action.text)
+
+    def _next_message(self) -> str | None:
+        """What the user says unasked. A guard's question does not get them to speak: the policy is still at work."""
+        message = self.state.next_message()
+        if message is not None:
+            self.user_said.append(message)
+        return message
 
     def _answer_user(self, question: str) -> str:
         reply = reply_to(self.task, question)
-        if reply is None:
-            reply = self.state.next_message()
         if reply is not None:
             self.user_said.append(reply)
         return reply or UNKNOWN_REPLY

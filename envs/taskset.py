@@ -6,6 +6,7 @@ easy = make_tasks(["mail", "bank"], "train", {Label.BENIGN: 200}, mix=Mix(levels
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -56,14 +57,28 @@ def make_tasks(
     does not hold together, and ValueError if a label cannot be made by any of the worlds.
     """
     mix = mix or Mix()
-    shares = _shares(worlds, mix.weights)
-    tasks: list[Task] = []
-    seen: set[tuple[str, str]] = set()
-    for label, wanted in counts.items():
-        stream = _Stream(shares, label, split, seed, mix, seen)
-        tasks += [next(stream) for _ in range(wanted)]
+    tasks = []
+    for task in stream_tasks(worlds, split, counts, seed, mix):
+        verify(task)
+        tasks.append(task)
     Random(f"order/{split}/{seed}").shuffle(tasks)
     return sorted(tasks, key=lambda task: task.level) if mix.curriculum else tasks
+
+
+def stream_tasks(
+    worlds: Sequence[str], split: str, counts: Mapping[Label, int], seed: int = 0, mix: Mix | None = None
+) -> Iterator[Task]:
+    """The tasks of `make_tasks`, label by label and one at a time, for sets that memory does not hold.
+
+    They are not verified: whoever plays one calls `verify` first. Raises ValueError as `make_tasks` does.
+    """
+    mix = mix or Mix()
+    shares = _shares(worlds, mix.weights)
+    seen: set[bytes] = set()
+    for label, wanted in counts.items():
+        stream = _Stream(shares, label, split, seed, mix, seen)
+        for _ in range(wanted):
+            yield next(stream)
 
 
 class _Turns:
@@ -91,7 +106,7 @@ class _Stream(Iterator[Task]):
         split: str,
         seed: int,
         mix: Mix,
-        seen: set[tuple[str, str]],
+        seen: set[bytes],
     ) -> None:
         self._label, self._split, self._mix, self._seen = label, split, mix, seen
         self._domains = {name: domain for name, (domain, _) in shares.items()}
@@ -132,10 +147,10 @@ class _Stream(Iterator[Task]):
             task = present(task, rename=mix.rename_tools, shuffle=mix.shuffle_tools, offered=mix.offered_tools)
             if not self._all_levels and task.level not in mix.levels:
                 continue
-            content = (task.query, task.initial.model_dump_json())
-            if content not in self._seen:
-                self._seen.add(content)
-                verify(task)
+            content = f"{task.query}\0{task.initial.model_dump_json()}".encode(errors="surrogatepass")
+            digest = hashlib.blake2b(content, digest_size=16).digest()  # the texts themselves would fill the memory
+            if digest not in self._seen:
+                self._seen.add(digest)
                 return task
         return None
 

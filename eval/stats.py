@@ -6,9 +6,14 @@ was completed, 3 of 4 valid turns, 120 tokens of 1 task), so that every metric i
 
     estimate([1, 0, 1, 1], [1, 1, 1, 1], share=True)  # Estimate(0.75, n=4, ci_low=0.30, ci_high=0.95)
 
+Tasks of one family resemble each other, so that they say less than as many unrelated ones: `estimate_clustered` and
+`paired_difference_clustered` resample whole families.
+
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22
 (1927), equation for the score interval; B. Efron and R. J. Tibshirani, "An Introduction to the
-Bootstrap" (1993), chapter 13 (percentile interval).
+Bootstrap" (1993), chapter 13 (percentile interval); A. C. Cameron, J. B. Gelbach and D. L. Miller, "Bootstrap-based
+improvements for inference with clustered errors", Review of Economics and Statistics 90 (2008) (clusters are
+drawn whole); E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640), for clusters of test questions.
 """
 
 from __future__ import annotations
@@ -108,6 +113,59 @@ def paired_difference(
         assert unseen is not None
         return Estimate(value, n, -unseen.ci_high, unseen.ci_high)
     return Estimate(value, n, low, high)
+
+
+def estimate_clustered(
+    parts: ArrayLike, wholes: ArrayLike, clusters: ArrayLike, *, share: bool, seed: int = 0
+) -> Estimate | None:
+    """`estimate` with an interval that draws whole clusters; `n` still counts tasks.
+
+    clusters: [n], equal for tasks of one cluster. Where every task is a hit, or none, the interval is Wilson's as if
+    each cluster were one task, since nothing tells how much its tasks differ. Tasks of a single cluster are drawn
+    one by one. The interval is too narrow for fewer than about ten clusters.
+    """
+    pairs = _columns(parts, wholes)
+    kept = pairs[:, 1] > 0
+    pairs, groups = pairs[kept], np.asarray(clusters)[kept]
+    sums = cluster_sums(pairs, groups)
+    if len(sums) < 2:
+        return estimate(*pairs.T, share=share, seed=seed)
+    total = sums.sum(axis=0)
+    value = float(total[0] / total[1])
+    drawn = resampled_sums(sums, seed)
+    low, high = percentiles(drawn[:, 0] / drawn[:, 1], value)
+    if share and low == high and value in (0.0, 1.0):
+        bound = wilson(value * len(sums), len(sums))
+        assert bound is not None
+        low, high = bound.ci_low, bound.ci_high
+    return Estimate(value, len(pairs), low, high)
+
+
+def paired_difference_clustered(
+    before: tuple[ArrayLike, ArrayLike],
+    after: tuple[ArrayLike, ArrayLike],
+    clusters: ArrayLike,
+    *,
+    share: bool,
+    seed: int = 0,
+) -> Estimate | None:
+    """`paired_difference` with an interval that draws whole clusters; `n` still counts tasks."""
+    pairs = np.hstack([_columns(*before), _columns(*after)])
+    kept = (pairs[:, 1] > 0) & (pairs[:, 3] > 0)
+    sums = cluster_sums(pairs[kept], np.asarray(clusters)[kept])
+    if len(sums) < 2:
+        rows = pairs[kept].T
+        return paired_difference((rows[0], rows[1]), (rows[2], rows[3]), share=share, seed=seed)
+    found = paired_difference((sums[:, 0], sums[:, 1]), (sums[:, 2], sums[:, 3]), share=share, seed=seed)
+    return found and found._replace(n=int(kept.sum()))
+
+
+def cluster_sums(rows: Floats, clusters: NDArray[np.generic]) -> Floats:
+    """The sum of the rows of each cluster, [clusters, columns], in the order of the clusters' names."""
+    names, at = np.unique(clusters, return_inverse=True)
+    sums = np.zeros((len(names), rows.shape[1]))
+    np.add.at(sums, at, rows)
+    return sums
 
 
 def _columns(parts: ArrayLike, wholes: ArrayLike) -> Floats:

@@ -23,7 +23,7 @@ from demur.envs.taskset import make_tasks
 from demur.envs.tool import ToolError
 from demur.envs.trace import Label, ToolCall, Trajectory
 from demur.envs.worlds import SHIPPED, load_domain
-from demur.eval import ablation, guard, guard_view, judge_card, report, w3c_prov
+from demur.eval import ablation, guard, guard_view, judge_card, report, run, w3c_prov
 from demur.eval.metrics import METRICS
 from demur.rewards.judges import load_judge
 from demur.rewards.judges.oracle import Oracle, acceptable, rank
@@ -49,6 +49,7 @@ SCRIPTS: dict[str, Callable[[list[str]], Any]] = {
     "eval/judge_card.py": judge_card.main,
     "eval/ablation.py": ablation.main,
     "eval/report.py": report.main,
+    "eval/run.py": run.main,
     "train/rejudge.py": rejudge.main,
 }
 

@@ -13,7 +13,8 @@ class EndpointPolicy:
     """Asks `/chat/completions` for each message. The key is read from the environment only.
 
     A request that fails after the client's retries, or a reply that is none, ends its episode with an
-    error; the run goes on. timeout: seconds for one message, its retries included.
+    error; the run goes on. timeout: seconds for one message, its retries included. calls, used_tokens: what was
+    asked for so far, and the tokens of prompts and replies as the endpoint counts them.
     """
 
     def __init__(
@@ -29,14 +30,17 @@ class EndpointPolicy:
     ) -> None:
         self.name = model
         self._options: dict[str, Any] = {"max_tokens": max_new_tokens, "temperature": temperature}
+        self.calls = self.used_tokens = 0
         self._endpoint = Endpoint(model, base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
 
     async def respond(self, conversation: Conversation) -> Generation:
+        self.calls += 1
         try:
             reply = await self._endpoint.complete(conversation.messages, **self._options)
         except EndpointError as error:
             return Generation(text="", stop="error", error=str(error))
         used = reply.completion_tokens
+        self.used_tokens += reply.prompt_tokens + used
         return Generation(
             text=reply.text,
             stop="length" if reply.stop == "length" else "done",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from demur.envs.trace import ToolCall
@@ -11,18 +12,26 @@ LONGEST_LITERAL: Final = 100_000
 """Characters of arguments that are read as a Python literal: the parser is no place for more."""
 
 
-def keyword_call(text: str) -> ToolCall | None:
-    """`domain.tool.func(a="x", b=2)` as a call of `domain.tool`; None if it is not one with literal keywords."""
+def keyword_call(text: str, order: Mapping[str, Sequence[str]] | None = None) -> ToolCall | None:
+    """`domain.tool.func(a="x", b=2)` as a call of `domain.tool`; None if it is not one with literal keywords.
+
+    order: by tool, the names of its parameters, where arguments may stand without a keyword.
+    """
     if len(text) > LONGEST_LITERAL:
         return None
     try:
         node = ast.parse(text.strip(), mode="eval").body
-        if not isinstance(node, ast.Call) or node.args or any(k.arg is None for k in node.keywords):
+        if not isinstance(node, ast.Call) or any(k.arg is None for k in node.keywords):
             return None
-        arguments = {str(k.arg): plain(ast.literal_eval(k.value)) for k in node.keywords}
+        name = ast.unparse(node.func).removesuffix(".func")
+        names = (order or {}).get(name, ())
+        if len(node.args) > len(names):
+            return None
+        arguments = {key: plain(ast.literal_eval(value)) for key, value in zip(names, node.args, strict=False)}
+        arguments |= {str(k.arg): plain(ast.literal_eval(k.value)) for k in node.keywords}
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return ToolCall(name=ast.unparse(node.func).removesuffix(".func"), arguments=arguments)
+    return ToolCall(name=name, arguments=arguments)
 
 
 def literal(text: str) -> object:

@@ -97,7 +97,8 @@ def steps(trace: LabelledTrace) -> Iterator[Proposed]:
                 partial=trace.partial,
             )
             yield Proposed(at, context, call)
-        if (turn.action.kind is ActionKind.ASK or asked) and turn.observation is not None:
+        spoke = asked or turn.action.kind in (ActionKind.ASK, ActionKind.ANSWER)  # behind an answer, if they say more
+        if spoke and turn.observation is not None:
             reply = turn.observation.removeprefix(opening).removesuffix(closing)
             if reply == CONFIRMED_REPLY and call is not None:
                 confirmed.append(call)

@@ -28,6 +28,7 @@ from tests.envs.helpers import (
     ORDER,
     REFUSE,
     Says,
+    Shop,
     Writer,
     does,
     make_task,
@@ -48,6 +49,45 @@ def test_an_answer_ends_the_episode() -> None:
     assert done.ending is Ending.ANSWER
     assert [turn.action.kind for turn in done.turns] == [ActionKind.CALL, ActionKind.ANSWER]
     assert done.turns[-1].observation is None
+
+
+class Talk(Shop):
+    """A user who has more to say."""
+
+    more: tuple[str, ...] = ("And now the tape. </tool_response>", "Thank you.")
+
+    def next_message(self) -> str | None:
+        said, self.more = self.more[:1], self.more[1:]
+        return said[0] if said else None
+
+
+def test_an_answer_is_followed_by_what_the_user_says_next_in_their_own_words() -> None:
+    task = make_task(initial=Talk(stock=shop().stock))
+    episode = Episode(task)
+    other = does(ASK_TOOL, question="Anything else?")
+    (done,) = run_lockstep([episode], Writer(*texts_of([DONE, LOOK, other, DONE, DROP])))
+    assert [turn.action.kind for turn in done.turns] == ["answer", "call", "ask", "answer"]
+    assert done.ending is Ending.ANSWER and task.initial == Talk(stock=shop().stock)
+    assert done.turns[0].observation == "And now the tape. </tool_response>"
+    assert done.turns[2].observation == "<tool_response>Thank you.</tool_response>"
+    assert episode.user_said == ["And now the tape. </tool_response>", "Thank you."]
+    assert {"role": "user", "content": "And now the tape. </tool_response>"} in episode.conversation.messages
+
+
+def test_a_hidden_fact_answers_a_question_before_the_user_says_more() -> None:
+    task = make_task(Label.UNDERSPECIFIED, initial=Talk(stock=shop().stock))
+    episode = Episode(task)
+    (done,) = run_lockstep([episode], Writer(*texts_of([ASK, DONE, DONE, DONE])))
+    assert len(done.turns) == 4 and "tape" not in (done.turns[0].observation or "tape")
+    assert done.turns[1].observation == "And now the tape. </tool_response>"
+
+
+def test_a_guards_question_does_not_get_the_user_to_say_more() -> None:
+    asking = Says(Level.ASK)
+    task = make_task(initial=Talk(stock=shop().stock))
+    (done,) = run_lockstep([Episode(task)], Writer(*texts_of([DROP, DONE, DONE, DONE])), asking)
+    assert done.turns[0].observation == f"<tool_response>{UNKNOWN_REPLY}</tool_response>"
+    assert done.turns[1].observation == "And now the tape. </tool_response>"
 
 
 def test_a_refusal_ends_the_episode_and_nothing_runs_after_it() -> None:

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import permutation_test
+from scipy.stats import binomtest, permutation_test
 
-from demur.eval.permutation import FLIPS, holm, one_sided_p, sign_flip_p
+from demur.eval.permutation import (
+    FLIPS,
+    detectable_difference,
+    holm,
+    mcnemar_p,
+    mcnemar_power,
+    one_sided_p,
+    sign_flip_p,
+)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.3, 0.6])
@@ -74,3 +82,28 @@ def test_a_clear_difference_has_the_smallest_one_sided_p_and_no_difference_none(
     assert one_sided_p(-np.ones(40)) == pytest.approx(1 / 10_001)
     assert one_sided_p(np.ones(40)) == one_sided_p(np.zeros(40)) == 1.0
     assert one_sided_p([]) is None
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 0), (1, 0), (7, 2), (12, 12), (40, 61), (700, 610), (2600, 2400)])
+def test_mcnemar_agrees_with_scipys_exact_binomial_test(gained: int, lost: int) -> None:
+    wanted = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+    assert mcnemar_p(gained, lost) == pytest.approx(wanted, rel=1e-6)
+    assert mcnemar_p(gained, lost) == mcnemar_p(lost, gained)
+
+
+@pytest.mark.parametrize(("difference", "discordant", "n"), [(0.1, 0.2, 100), (0.1, 0.3, 300), (0.05, 0.1, 400)])
+def test_the_power_of_mcnemar_is_how_often_simulated_pairs_show_the_difference(
+    difference: float, discordant: float, n: int
+) -> None:
+    rng = np.random.default_rng(1)
+    shares = [(discordant + difference) / 2, (discordant - difference) / 2, 1 - discordant]
+    gained, lost, _ = rng.multinomial(n, shares, size=20_000).T
+    shown = (gained - lost) ** 2 / np.maximum(gained + lost, 1) > 1.959964**2
+    assert mcnemar_power(difference, discordant, n) == pytest.approx(shown.mean(), abs=0.03)
+
+
+def test_the_detectable_difference_has_a_power_of_80_percent_and_shrinks_with_n() -> None:
+    found = [detectable_difference(0.2, n) for n in (100, 400, 1600)]
+    assert all(d is not None for d in found) and found == sorted(found, key=lambda d: -(d or 0))
+    assert mcnemar_power(found[1] or 0, 0.2, 400) == pytest.approx(0.8, abs=1e-3)
+    assert detectable_difference(0.01, 20) is None and detectable_difference(0.0, 100) is None

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
-from demur.eval.stats import estimate, mean, paired_difference, wilson
+from demur.eval.stats import (
+    estimate,
+    estimate_clustered,
+    mean,
+    paired_difference,
+    paired_difference_clustered,
+    wilson,
+)
 
 counts = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 values = st.floats(-1e6, 1e6)
@@ -149,3 +157,34 @@ def test_differences_of_shares_stay_in_range(pairs: list[tuple[bool, bool]]) -> 
     assert found is not None
     assert -1 <= found.ci_low <= found.value <= found.ci_high <= 1
     assert found.value == pytest.approx((sum(after) - sum(before)) / len(pairs))
+
+
+def test_clusters_are_drawn_whole_as_scipy_draws_them() -> None:
+    rng = np.random.default_rng(4)
+    clusters = np.repeat(np.arange(30), 10)
+    hits = (rng.random(300) < np.repeat(rng.random(30), 10)).astype(float)
+    found = estimate_clustered(hits, np.ones(300), clusters, share=True)
+    means = hits.reshape(30, 10).mean(axis=1)
+    wanted = bootstrap((means,), np.mean, method="percentile", n_resamples=5000, rng=2).confidence_interval
+    assert found is not None and found.n == 300 and found.value == pytest.approx(hits.mean())
+    assert (found.ci_low, found.ci_high) == pytest.approx((wanted.low, wanted.high), abs=0.02)
+    alone = estimate(hits, np.ones(300), share=True)
+    assert alone is not None and found.ci_high - found.ci_low > alone.ci_high - alone.ci_low
+
+
+def test_clusters_that_agree_in_everything_still_leave_doubt() -> None:
+    found = estimate_clustered(np.ones(100), np.ones(100), np.repeat(np.arange(10), 10), share=True)
+    assert found is not None and found == (1.0, 100, wilson(10, 10).ci_low, 1.0)  # type: ignore[union-attr]
+    ones = (np.ones(100), np.ones(100))
+    same = paired_difference_clustered(ones, ones, np.repeat(np.arange(10), 10), share=True)
+    assert same is not None and same.n == 100 and same.ci_high == -same.ci_low == wilson(0, 10).ci_high  # type: ignore[union-attr]
+
+
+def test_a_cluster_for_each_task_is_the_difference_of_tasks() -> None:
+    rng = np.random.default_rng(0)
+    before, after = rng.random(50), rng.random(50)
+    sides = ((before, np.ones(50)), (after, np.ones(50)))
+    assert paired_difference_clustered(*sides, np.arange(50), share=False) == paired_difference(*sides, share=False)
+    assert paired_difference_clustered(*sides, np.zeros(50), share=False) == paired_difference(*sides, share=False)
+    nothing = (np.zeros(50), np.zeros(50))
+    assert paired_difference_clustered(sides[0], nothing, np.arange(50), share=False) is None

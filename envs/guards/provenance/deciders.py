@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from demur.envs.guards import Context
 from demur.envs.guards.provenance.relations import DecidedBy, Finding, Relation, Span
@@ -175,8 +175,7 @@ def _grouped(
 
 async def _answers(decider: Decider, questions: Sequence[Question], sources: Sequence[Source]) -> Sequence[Finding]:
     if hasattr(decider, "decide_all"):  # isinstance with a protocol looks at all of its members, each time
-        batched: BatchDecider = decider
-        return await batched.decide_all(questions, sources)
+        return await cast(BatchDecider, decider).decide_all(questions, sources)
     return [await decider.decide(question, sources) for question in questions]
 
 

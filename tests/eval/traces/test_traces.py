@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demur.envs.episode import CONFIRMED_REPLY, UNKNOWN_REPLY
-from demur.envs.protocol import act, render_observation
+from demur.envs.protocol import act, answer, render_observation
 from demur.envs.suites.calls import keyword_call
 from demur.envs.suites.workbench.tools import workbench_tools
 from demur.envs.trace import Ending, Label, Level, ToolCall, Turn, Verdict, write_jsonl
@@ -131,6 +131,19 @@ def test_answers_and_confirmations_of_the_user_join_the_context() -> None:
     before, after = steps(trace)
     assert before.context.user_said == after.context.user_said == ("Ann Berg",)
     assert (before.context.confirmed, after.context.confirmed) == ((), (mail,))
+
+
+def test_what_the_user_says_behind_an_answer_joins_the_context() -> None:
+    turns = (
+        Turn(action=answer("Done."), observation="Now mail Ann."),
+        Turn(action=act(ToolCall(name="send_mail")), observation="sent", executed=True),
+        Turn(action=answer("Done.")),
+    )
+    trace = LabelledTrace(
+        id="1", source="s", query="q", tools={}, turns=turns, labels=(None,) * 3, label=None, group="g"
+    )
+    (step,) = steps(trace)
+    assert step.context.user_said == ("Now mail Ann.",)
 
 
 @pytest.mark.parametrize(
