@@ -107,7 +107,8 @@ def test_how_judging_went_stands_in_the_line_and_its_failures_in_their_file(tmp_
     assert (line["judge_flip_rate"], line["judge_calls"]) == (0.25, 12) and "judge_cost" not in line
     file = recorder.folder.judge_failures
     assert [json.loads(row) for row in file.read_text().splitlines()] == [
-        {"step": step, "kind": "compare", "task_id": "t", "samples": [0, 2], "error": "no answer"} for step in (1, 2)
+        {"step": step, "kind": "compare", "task_id": "t", "samples": [0, 2], "repeat": 0, "error": "no answer"}
+        for step in (1, 2)
     ]
     recorder.folder.forget_after(1)  # what a resumed run will judge again
     assert [json.loads(row)["step"] for row in file.read_text().splitlines()] == [1]
