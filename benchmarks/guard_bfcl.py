@@ -26,20 +26,11 @@ from typing import Any, NamedTuple
 from demur.envs.guards import Context, Guard, checked
 from demur.envs.guards.provenance.values import spelled, stretch_of, values_in
 from demur.envs.protocol import act, render_observation
+from demur.envs.suites.bfcl.entries import DOCUMENTATION
 from demur.envs.suites.calls import keyword_call
 from demur.envs.tool import Parameter, Tool
 from demur.envs.trace import Level, ToolCall, Turn, Verdict
 
-FILES = {
-    "GorillaFileSystem": "gorilla_file_system",
-    "MathAPI": "math_api",
-    "MessageAPI": "message_api",
-    "TwitterAPI": "posting_api",
-    "TicketAPI": "ticket_api",
-    "TradingBot": "trading_bot",
-    "TravelAPI": "travel_booking",
-    "VehicleControlAPI": "vehicle_control",
-}
 _LOOK_UP = re.compile(r"(?:get|find)_(?P<what>\w+)_(?:based_on|by)_\w+")
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "any": None}
 
@@ -142,7 +133,7 @@ def right_calls(folder: Path) -> Iterator[tuple[Context, ToolCall]]:
 
 def _context(folder: Path, task: Mapping[str, Any], said: Sequence[str], history: Sequence[Turn]) -> Context:
     """The first message is the query; the others were said since, the one that is worked on last."""
-    tools = {tool.name: tool for name in task["involved_classes"] for tool in _tools(folder, FILES[name])}
+    tools = {tool.name: tool for name in task["involved_classes"] for tool in _tools(folder, DOCUMENTATION[name])}
     return Context(query=said[0], tools=tools, history=tuple(history), user_said=tuple(said[1:]))
 
 

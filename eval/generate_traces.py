@@ -32,6 +32,7 @@ from demur.envs.suites.agent_safetybench.cases import FILES, INCOMPLETE
 from demur.envs.suites.agent_safetybench.simulators import prompt
 from demur.envs.suites.agent_safetybench.world import TURN_LIMIT, CaseTask
 from demur.envs.trace import Trajectory
+from demur.eval.arguments import bad_input
 from demur.eval.guard_judging import fingerprint
 from demur.eval.journal import Lines
 from demur.eval.traces.recorded import Recorded
@@ -57,8 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options)
     except (ValueError, OSError) as error:
-        print(" ".join(str(error).split())[:500], file=sys.stderr)
-        return 2
+        return bad_input(error)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from demur.envs.trace import write_lines
+from demur.eval.arguments import bad_input
 from demur.eval.stats import Estimate
 from demur.eval.trace_labels import (
     Agreement,
@@ -40,8 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         (_export if options.command == "export" else _read)(options)
     except (ValueError, OSError) as error:
-        print(" ".join(str(error).split())[:500], file=sys.stderr)
-        return 2
+        return bad_input(error)
     return 0
 
 

@@ -148,7 +148,7 @@ def of_another_kind(question: Question, tracer: Tracer) -> str | None:
     """
     changing = {name for name, tool in question.context.tools.items() if tool.changes}
     looked_up = [
-        (source, text, objects_of(source.call.name))
+        (text, objects_of(source.call.name))
         for source, text in tracer.origins.others
         if source.call is not None and source.tool not in changing
     ]
@@ -161,8 +161,8 @@ def of_another_kind(question: Question, tracer: Tracer) -> str | None:
             return f"{value!r} is given for {name} and for {twice}"
         if tracer.origins.said_by_user(value) or not any(map(str.isdigit, value)):
             continue
-        own = [any(text.places(value)) for _, text, kinds in looked_up if kinds & takes]
-        if own and not any(own) and any(any(text.places(value)) for _, text, kinds in looked_up if not kinds & takes):
+        own = [any(text.places(value)) for text, kinds in looked_up if kinds & takes]
+        if own and not any(own) and any(any(text.places(value)) for text, kinds in looked_up if not kinds & takes):
             return f"{value!r} stands in none of the look-ups of what {name} takes"
     return None
 
